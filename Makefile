@@ -1,0 +1,51 @@
+# Each target is one line of shell or one script; `make` alone lists them.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+UNIT   := -m "not system and not slow"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check unit test-versions bench image image-check lock format clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Create .venv with everything in it, locked (PYTHON=... chooses the interpreter)
+	@python=$$(scripts/python.sh) && "$$python" scripts/venv.py --venv $(VENV)
+
+run: setup ## Show a whole worker at work, without a key or a network
+	@$(BIN)/loopworker demo
+
+test: setup ## All tests (STRICT=1: a missing server is a failure, not a skip)
+	@$(PYTEST) $(ARGS)
+
+check: setup ## Before each commit: lint, format, types and the unit tests, in under a minute
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy
+	@$(PYTEST) $(UNIT) -q $(ARGS)
+
+unit: setup ## The unit tests alone
+	@$(PYTEST) $(UNIT) -q $(ARGS)
+
+test-versions: ## The unit tests on every other Python >= 3.11 that is here
+	@scripts/test-versions.sh $(UNIT) -q $(ARGS)
+
+format: setup ## Let the formatter have its way
+	@$(BIN)/ruff check --fix --quiet; $(BIN)/ruff format --quiet
+
+bench: setup ## Speed and memory beside a lean loop, on this machine
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+image: ## Build the container image (needs an engine: docker, podman or buildah)
+	@deploy/image/build.sh
+
+image-check: setup ## Carry out the Dockerfile's own steps without an engine, and use the result
+	@$(BIN)/python deploy/image/check.py $(ARGS)
+
+lock: ## Resolve the dependencies anew and write the lock files
+	@scripts/lock.sh
+
+clean: ## Remove what the other targets made
+	@rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

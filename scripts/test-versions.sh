@@ -1,0 +1,22 @@
+#!/bin/sh
+# Run pytest with the given arguments on every Python >= 3.11 that is present, each in an
+# environment of its own, except the one that .venv already covers.
+set -u
+cd "$(dirname "$0")/.."
+
+covered=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+failed=""
+ran=""
+for version in 3.11 3.12 3.13 3.14 3.15; do
+    [ "$version" = "$covered" ] && continue
+    "python$version" -c '' >/dev/null 2>&1 || continue
+    echo "== Python $version"
+    ran="$ran $version"
+    "python$version" scripts/venv.py --venv ".venv-$version" \
+        && ".venv-$version/bin/python" -m pytest "$@" || failed="$failed $version"
+done
+if [ -n "$failed" ]; then
+    echo "Failed on Python:$failed" >&2
+    exit 1
+fi
+echo "Python versions tested beside $covered:${ran:- none is here}"
