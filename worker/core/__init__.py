@@ -1,0 +1,1 @@
+"""Pure: what the agent decides, without doing any of it."""

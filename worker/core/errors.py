@@ -1,0 +1,170 @@
+"""Every error we raise, drawn as a tree.
+
+    WorkerError
+    ├─ ConfigError                     wrong settings; raised at start, names field, value, rule
+    ├─ TaskInvalid                     a task that cannot be read; names the field
+    ├─ ToolError                       raised by tools on purpose; the model should read it
+    ├─ Rejected                        the call was not made: reason, retry_after_seconds
+    │   ├─ BreakerOpen                 (in guard/breaker.py: it is also a CircuitBreakerError)
+    │   ├─ BulkheadFull
+    │   ├─ Throttled
+    │   └─ NoTimeLeft
+    ├─ AttemptFailed                   it was made and failed: kind, status_code, retry_after_seconds
+    │   └─ AttemptTimeout
+    ├─ ModelError                      the model gave no usable reply: status, transient
+    ├─ LeaseLost                       somebody else owns the run; stop quietly
+    ├─ RunBusy                         another live worker owns the run; come back later
+    ├─ QueueFull                       a submit was refused; nothing was written
+    └─ QueueUnavailable · StoreUnavailable     driver error in __cause__
+    IllegalEvent (AssertionError)      a bug or a corrupt journal; dead-letter with the event
+
+The docstring of a class is its default message.
+"""
+
+from __future__ import annotations
+
+
+class WorkerError(Exception):
+    """Something went wrong in the worker."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip().splitlines()[0])
+
+
+class ConfigError(WorkerError):
+    """A setting is wrong; the message names it, what was wrong and what is allowed."""
+
+
+class TaskInvalid(WorkerError):
+    """The task cannot be read; `field` names the part that is wrong."""
+
+    def __init__(self, message: str, *, field: str, kind: str = "schema") -> None:
+        super().__init__(message)
+        self.field = field
+        self.kind = kind  # invalid_json, schema, too_large: the label of the poison counter
+
+
+class ToolError(WorkerError):
+    """The tool could not do what was asked; the text is shown to the model.
+
+    A business error: it says nothing about the health of the dependency, is not retried and is
+    never replaced by a stub.
+    """
+
+
+class Rejected(WorkerError):
+    """The call was not made."""
+
+    reason = "rejected"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        dependency: str = "",
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.dependency = dependency
+        self.retry_after_seconds = retry_after_seconds
+
+
+class BulkheadFull(Rejected):
+    """Too many calls to this dependency are in flight already."""
+
+    reason = "bulkhead_full"
+
+
+class Throttled(Rejected):
+    """The dependency asked us to wait, and the wait is not over."""
+
+    reason = "throttled"
+
+
+class NoTimeLeft(Rejected):
+    """The deadline leaves no time to make the call."""
+
+    reason = "deadline"
+
+
+class AttemptFailed(WorkerError):
+    """The call was made and failed.
+
+    `kind` is a word of the closed error_type vocabulary (telemetry): timeout, connection,
+    rate_limited, http_4xx, http_5xx, … ; `sent` tells whether the request may have had an effect.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        kind: str = "internal",
+        status_code: int | None = None,
+        retry_after_seconds: float | None = None,
+        retryable: bool = True,
+        sent: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status_code = status_code
+        self.retry_after_seconds = retry_after_seconds
+        self.retryable = retryable
+        self.sent = sent
+
+
+class AttemptTimeout(AttemptFailed):
+    """The call took longer than its time limit."""
+
+    def __init__(self, message: str | None = None, *, sent: bool = True) -> None:
+        super().__init__(message, kind="timeout", status_code=504, sent=sent)
+
+
+class ModelError(WorkerError):
+    """The model gave no usable reply.
+
+    `status` is the ending (see `limits.Status`) this leads to when nothing else helps; `transient`
+    tells that the same request may succeed later; `text` is what the model did say, if anything.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: str,
+        transient: bool = False,
+        text: str = "",
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.transient = transient
+        self.text = text
+        self.retry_after_seconds = retry_after_seconds
+
+
+class LeaseLost(WorkerError):
+    """Somebody else owns this run now; nothing was written."""
+
+
+class RunBusy(WorkerError):
+    """Another live worker owns this run."""
+
+    def __init__(self, message: str | None = None, *, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class QueueFull(WorkerError):
+    """The queue holds as many tasks as it may; nothing was written."""
+
+
+class QueueUnavailable(WorkerError):
+    """The queue cannot be reached right now."""
+
+
+class StoreUnavailable(WorkerError):
+    """The store cannot be reached right now."""
+
+
+class IllegalEvent(AssertionError):
+    """An event that cannot follow what has happened: a bug, or a corrupt journal."""

@@ -1,0 +1,128 @@
+"""Facts about a run, in the past tense: the only thing the journal stores.
+
+Rules: no field is ever removed or re-used; new fields have defaults; `store/codec.py` reads every
+older version. Times (`at`) are wall clock seconds since the epoch. Store deltas, never the whole
+prompt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from worker.core.messages import Observation, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run began: what was decided once and must not change under it."""
+
+    at: float
+    task: dict[str, Any]  # the task in wire format 1, so that the journal alone can be replayed
+    max_steps: int
+    max_steps_reason: str
+    system_prompt: str
+    tools: tuple[str, ...]
+    language: str  # zh | en: the language of the question
+    history: tuple[dict[str, Any], ...] = ()  # messages of the session, as loaded
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied:
+    """The model answered; journaled before anything in the reply is acted on."""
+
+    at: float
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailed:
+    """The model gave no usable reply, after all attempts."""
+
+    at: float
+    status: str
+    error: str
+    transient: bool
+    text: str = ""
+    retry_after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A call with an effect is about to be made (write-ahead; reads have no such event)."""
+
+    at: float
+    call_id: str
+    idempotency_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturned:
+    """A call has its one observation; it never runs again."""
+
+    at: float
+    call_id: str
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True)
+class NoteAdded:
+    """Something the model is told besides results: what is left, a warning."""
+
+    at: float
+    kind: str  # repeated_call | …
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The run waits for a time, a job or a person, holding nothing."""
+
+    at: float
+    reason: str
+    until: float | None = None
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A later delivery took the run up again."""
+
+    at: float
+    delivery: int
+    reason: str = "redelivered"
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A person approved or denied one call (bound to the digest of its arguments)."""
+
+    at: float
+    call_id: str
+    approved: bool
+    arguments_hash: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run was ended from outside: cancelled, expired, or a bug was met."""
+
+    at: float
+    status: str
+    error: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+Event = (
+    Started
+    | ModelReplied
+    | ModelFailed
+    | ToolStarted
+    | ToolReturned
+    | NoteAdded
+    | Parked
+    | Resumed
+    | Decided
+    | Ended
+)

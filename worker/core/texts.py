@@ -1,0 +1,121 @@
+"""Every sentence that a user or a model reads, Chinese and English side by side."""
+
+from __future__ import annotations
+
+import re
+
+_CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+
+SYSTEM_PROMPT = {
+    "zh": (
+        "你是一个可靠的助手。凡是涉及外部事实(时间、价格、订单、网页等),必须先调用提供的工具,"
+        "不得凭空编造。工具返回错误时,按提示修正参数或换一种方式;工具暂不可用时如实说明,"
+        "不要猜测数值。信息足够后,用中文直接给出答案。"
+    ),
+    "en": (
+        "You are a reliable assistant. For anything about the outside world (time, prices, orders, "
+        "web pages …) call the tools you are given first; never make facts up. When a tool returns "
+        "an error, correct the arguments or try another way; when it is unavailable, say so and do "
+        "not guess values. Once you know enough, answer directly in the language of the question."
+    ),
+}
+LAST_STEP = {
+    "zh": "[这是最后一步:不能再调用工具。请用已有的信息直接回答;缺少的部分请如实说明。]",
+    "en": (
+        "[This is the last step: no more tool calls. Answer now with what you have, and say what "
+        "is missing.]"
+    ),
+}
+STEPS_LEFT = {
+    "zh": "[还剩 {left} 步。]",
+    "en": "[{left} steps left.]",
+}
+REPEATED_CALL = {
+    "zh": "[同样的调用已经得到同样的结果 {count} 次。不要再重复;请换一种方式或直接回答。]",
+    "en": (
+        "[The same call has returned the same result {count} times. Do not repeat it; try "
+        "something else or answer.]"
+    ),
+}
+NUDGE = {
+    "zh": "上一次回复是空的。请直接回答问题,或调用合适的工具。",
+    "en": "Your last reply was empty. Answer the question, or call a fitting tool.",
+}
+SKIPPED = {
+    "zh": "未执行:已到最后一步,请直接用已有的信息回答。",
+    "en": "Not run: this was the last step; answer with what you have.",
+}
+TOO_MANY_CALLS = {
+    "zh": "未执行:一次回复中的调用太多(上限 {limit})。",
+    "en": "Not run: too many calls in one reply (limit {limit}).",
+}
+INTERRUPTED = {
+    "zh": "调用被中断,没有结果。",
+    "en": "The call was interrupted; there is no result.",
+}
+OUTCOME_UNKNOWN = {
+    "zh": "结果未知:该操作可能已经执行。不要重试;请告诉用户需要人工核实。",
+    "en": (
+        "Outcome unknown: the operation may have been carried out. Do not call it again; tell the "
+        "user that a person has to check."
+    ),
+}
+UNAVAILABLE = {
+    "zh": "{stub}({tool} 暂时不可用{retry};本轮不要再调用它,如实告诉用户,不要猜测。)",
+    "en": (
+        "{stub} ({tool} is unavailable{retry}; do not call it again in this turn, tell the user, "
+        "and do not guess.)"
+    ),
+}
+RETRY_AFTER = {"zh": ",约 {seconds} 秒后恢复", "en": ", try again in about {seconds} s"}
+STALE = {
+    "zh": "{value}\n[旧数据:{age} 秒前的值,{tool} 目前不可用。回答时请说明。]",
+    "en": (
+        "{value}\n[Stale: this value is {age} s old, {tool} is unavailable now. Say so in the "
+        "answer.]"
+    ),
+}
+ALTERNATIVE = {
+    "zh": "{value}\n[来自备用来源。]",
+    "en": "{value}\n[From an alternative source.]",
+}
+TOOL_FAILED = {
+    "zh": "错误:{tool} 失败({reason})。",
+    "en": "Error: {tool} failed ({reason}).",
+}
+NOTE_STUB = {
+    "zh": "注意:{stub}({tool})。",
+    "en": "Note: {stub} ({tool} is unavailable).",
+}
+NOTE_STALE = {
+    "zh": "注意:{tool} 暂不可用,所用数据为 {age} 秒前的旧值。",
+    "en": "Note: {tool} is unavailable; its data is {age} s old.",
+}
+NOTE_ALTERNATIVE = {
+    "zh": "注意:{tool} 的数据来自备用来源。",
+    "en": "Note: the data of {tool} comes from an alternative source.",
+}
+NOTE_ERROR = {
+    "zh": "注意:{tool} 调用失败,答案可能不完整。",
+    "en": "Note: {tool} failed; the answer may be incomplete.",
+}
+NOTE_UNKNOWN = {
+    "zh": "注意:{tool} 的执行结果未知,需要人工核实。",
+    "en": "Note: the outcome of {tool} is unknown; a person has to check.",
+}
+NOTE_SKIPPED = {
+    "zh": "注意:{tool} 未执行,答案可能不完整。",
+    "en": "Note: {tool} was not run; the answer may be incomplete.",
+}
+NO_INFORMATION = {"zh": "未找到相关信息", "en": "No relevant information was found."}
+DEFAULT_STUB = {"zh": "{tool} 暂不可用", "en": "{tool} is unavailable"}
+
+PROGRESS_STARTED = {"zh": "开始处理", "en": "Started"}
+PROGRESS_TOOL = {"zh": "正在调用 {tool}…", "en": "Calling {tool} …"}
+PROGRESS_DEGRADED = {"zh": "{tool} 已降级:{reason}", "en": "{tool} degraded: {reason}"}
+PROGRESS_RESUMED = {"zh": "由另一个进程接手", "en": "Taken up by another worker"}
+
+
+def language_of(text: str) -> str:
+    """Tell the language of a question: `zh` when it holds a Chinese character, else `en`."""
+    return "zh" if _CJK.search(text) else "en"

@@ -1,0 +1,266 @@
+"""The public wire format, version 1: tasks and results as JSON objects, and back.
+
+Works on decoded JSON values; bytes are the business of `worker/intake.py` (in) and the store.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from worker.core.errors import TaskInvalid
+from worker.core.limits import Status
+from worker.core.task import Budget, CallRecord, Degradation, Result, Symptom, Task
+
+VERSION = 1
+MAX_INPUT_CHARS = 1_048_576
+MAX_ID_CHARS = 200
+_TASK_FIELDS = frozenset(
+    "version id input session_id tenant not_before tools max_steps deadline budget priority"
+    " reply_to metadata traceparent tracestate extensions".split()
+)
+
+
+def rfc3339(at: float | None) -> str | None:
+    """Seconds since the epoch as RFC 3339 in UTC with milliseconds."""
+    if at is None:
+        return None
+    moment = datetime.fromtimestamp(at, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_time(value: object, *, field: str) -> float | None:
+    """Read an RFC 3339 time (with a zone) or seconds since the epoch. Raises TaskInvalid."""
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isfinite(value) and 0 <= value < 253_402_300_800:  # year 9999
+            return float(value)
+        raise TaskInvalid(f"{field}: {value!r} is not a time", field=field)
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise TaskInvalid(
+                f"{field}: {value[:40]!r} is not a time; write 2026-12-02T10:00:00Z", field=field
+            ) from None
+        if moment.tzinfo is None:
+            raise TaskInvalid(f"{field}: {value!r} has no time zone; add Z or +08:00", field=field)
+        return moment.timestamp()
+    raise TaskInvalid(f"{field}: must be a time as text, got {_kind(value)}", field=field)
+
+
+def task_from_wire(value: object, *, default_id: str) -> Task:
+    """Read a task. Raises TaskInvalid with the field that is wrong.
+
+    `default_id` serves when the task names none (the id of the queue message).
+    """
+    if not isinstance(value, dict):
+        raise TaskInvalid(f"a task is a JSON object, got {_kind(value)}", field="task")
+    version = value.get("version", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        raise TaskInvalid(
+            f"version: {version!r} is not known here; this worker reads version {VERSION}",
+            field="version",
+        )
+    if "input" not in value:
+        raise TaskInvalid("input: missing; a task needs at least an input", field="input")
+    text = _text(value, "input", MAX_INPUT_CHARS, optional=False)
+    assert text is not None
+    if not text.strip():
+        raise TaskInvalid("input: empty; say what the worker should do", field="input")
+    extensions = dict(_object(value, "extensions"))
+    extensions.update({k: v for k, v in value.items() if k not in _TASK_FIELDS})
+    return Task(
+        id=_text(value, "id", MAX_ID_CHARS) or default_id,
+        input=text,
+        session_id=_text(value, "session_id", MAX_ID_CHARS),
+        tenant=_text(value, "tenant", MAX_ID_CHARS),
+        not_before=parse_time(value.get("not_before"), field="not_before"),
+        tools=_tools(value),
+        max_steps=_integer(value, "max_steps", 1, 1000),
+        deadline=parse_time(value.get("deadline"), field="deadline"),
+        budget=_budget(value),
+        priority=_integer(value, "priority", -100, 100) or 0,
+        reply_to=_text(value, "reply_to", 2000),
+        metadata=dict(_object(value, "metadata")),
+        traceparent=_header(value, "traceparent"),
+        tracestate=_header(value, "tracestate"),
+        extensions=extensions,
+    )
+
+
+def task_to_wire(task: Task) -> dict[str, Any]:
+    """Write a task as a JSON object that `task_from_wire` reads back equal."""
+    return {
+        "version": VERSION,
+        "id": task.id,
+        "input": task.input,
+        "session_id": task.session_id,
+        "tenant": task.tenant,
+        "not_before": rfc3339(task.not_before),
+        "tools": None if task.tools is None else list(task.tools),
+        "max_steps": task.max_steps,
+        "deadline": rfc3339(task.deadline),
+        "budget": {"tokens": task.budget.tokens, "cost": task.budget.cost},
+        "priority": task.priority,
+        "reply_to": task.reply_to,
+        "metadata": task.metadata,
+        "traceparent": task.traceparent,
+        "tracestate": task.tracestate,
+        "extensions": task.extensions,
+    }
+
+
+def result_to_wire(result: Result) -> dict[str, Any]:
+    """Write a result as a JSON object."""
+    return {
+        "version": VERSION,
+        "id": result.id,
+        "task_id": result.task_id,
+        "session_id": result.session_id,
+        "status": str(result.status),
+        "answer": result.answer,
+        "steps": result.steps,
+        "tool_calls": [
+            {
+                "id": c.id,
+                "name": c.name,
+                "arguments_hash": c.arguments_hash,
+                "source": str(c.source),
+                "duration_s": round(c.duration_s, 6),
+                "attempts": c.attempts,
+            }
+            for c in result.tool_calls
+        ],
+        "degraded": [
+            {
+                "tool": d.tool,
+                "source": str(d.source),
+                "reason": d.reason,
+                "age_s": d.age_s,
+                "retry_after_s": d.retry_after_s,
+            }
+            for d in result.degraded
+        ],
+        "usage": {
+            "model_calls": result.model_calls,
+            "prompt_tokens": result.prompt_tokens,
+            "completion_tokens": result.completion_tokens,
+            "cost": result.cost,
+        },
+        "started_at": rfc3339(result.started_at),
+        "ended_at": rfc3339(result.ended_at),
+        "trace_id": result.trace_id,
+        "worker": result.worker,
+        "models": list(result.models),
+        "diagnosis": [{"symptom": s.symptom, "hint": s.hint} for s in result.diagnosis],
+        "error": result.error,
+    }
+
+
+def result_from_wire(value: dict[str, Any]) -> Result:
+    """Read a result that `result_to_wire` wrote (of this or an older version)."""
+    usage = value.get("usage") or {}
+    return Result(
+        task_id=value["task_id"],
+        status=Status(value["status"]),
+        answer=value.get("answer", ""),
+        session_id=value.get("session_id"),
+        steps=value.get("steps", 0),
+        tool_calls=tuple(CallRecord(**call) for call in value.get("tool_calls", ())),
+        degraded=tuple(Degradation(**part) for part in value.get("degraded", ())),
+        model_calls=usage.get("model_calls", 0),
+        prompt_tokens=usage.get("prompt_tokens", 0),
+        completion_tokens=usage.get("completion_tokens", 0),
+        cost=usage.get("cost"),
+        started_at=parse_time(value.get("started_at"), field="started_at"),
+        ended_at=parse_time(value.get("ended_at"), field="ended_at"),
+        trace_id=value.get("trace_id"),
+        worker=value.get("worker", ""),
+        models=tuple(value.get("models", ())),
+        diagnosis=tuple(Symptom(**sign) for sign in value.get("diagnosis", ())),
+        error=value.get("error"),
+    )
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
+    if value is None:
+        return "null"
+    return names.get(type(value), "a number")
+
+
+def _text(value: dict[str, Any], field: str, limit: int, *, optional: bool = True) -> str | None:
+    got = value.get(field)
+    if got is None and optional:
+        return None
+    if not isinstance(got, str):
+        raise TaskInvalid(f"{field}: must be text, got {_kind(got)}", field=field)
+    if len(got) > limit:
+        raise TaskInvalid(
+            f"{field}: {len(got)} characters, at most {limit} are allowed",
+            field=field,
+            kind="too_large",
+        )
+    if optional and not got:
+        raise TaskInvalid(f"{field}: empty; leave it out instead", field=field)
+    return got
+
+
+def _header(value: dict[str, Any], field: str) -> str | None:
+    # A bad trace header must never cost a task (telemetry.md 2.2): it is dropped.
+    got = value.get(field)
+    return got if isinstance(got, str) and 0 < len(got) <= 8192 and got.isascii() else None
+
+
+def _object(value: dict[str, Any], field: str) -> dict[str, Any]:
+    got = value.get(field)
+    if got is None:
+        return {}
+    if not isinstance(got, dict):
+        raise TaskInvalid(f"{field}: must be an object, got {_kind(got)}", field=field)
+    return got
+
+
+def _integer(value: dict[str, Any], field: str, low: int, high: int) -> int | None:
+    got = value.get(field)
+    if got is None:
+        return None
+    if isinstance(got, bool) or not isinstance(got, int):
+        raise TaskInvalid(f"{field}: must be a whole number, got {_kind(got)}", field=field)
+    if not low <= got <= high:
+        raise TaskInvalid(f"{field}: {got} is not between {low} and {high}", field=field)
+    return got
+
+
+def _tools(value: dict[str, Any]) -> tuple[str, ...] | None:
+    got = value.get("tools")
+    if got is None:
+        return None
+    if not isinstance(got, list) or not all(isinstance(name, str) for name in got):
+        raise TaskInvalid("tools: must be a list of tool names", field="tools")
+    return tuple(got)
+
+
+def _budget(value: dict[str, Any]) -> Budget:
+    got = _object(value, "budget")
+    for name in got:
+        if name not in ("tokens", "cost"):
+            raise TaskInvalid(
+                f"budget.{name}: not known; allowed are tokens and cost", field=f"budget.{name}"
+            )
+    cost = got.get("cost")
+    if cost is not None and (
+        isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 < cost < math.inf
+    ):
+        raise TaskInvalid("budget.cost: must be a positive number", field="budget.cost")
+    tokens = got.get("tokens")
+    if tokens is not None and (
+        isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1
+    ):
+        raise TaskInvalid(
+            "budget.tokens: must be a whole number of at least 1", field="budget.tokens"
+        )
+    return Budget(tokens=tokens, cost=None if cost is None else float(cost))

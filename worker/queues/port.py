@@ -1,0 +1,174 @@
+"""The contract of a queue, sentence by sentence.
+
+Each numbered sentence is a test in `worker/testing/queue_suite.py`, run against every engine.
+A queue message is a wake-up ticket; the journal is the truth. Delivery is at least once: the suite
+also runs with duplicate deliveries switched on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What is put: `body` is the task as the caller sent it, `id` its deduplication key.
+
+    `not_before` is wall clock seconds since the epoch; priority -100 to 100, higher first.
+    """
+
+    id: str
+    body: bytes
+    priority: int = 0
+    not_before: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on one task until `expires_at` (monotonic seconds of this process).
+
+    `deliveries` counts the counted handings of this task, this one included; `handings` counts all
+    of them, so that a redelivery is recognisable even when it was not counted. `token` is the
+    engine's own proof of ownership and is opaque.
+    """
+
+    id: str
+    body: bytes
+    deliveries: int
+    handings: int
+    token: str
+    enqueued_at: float
+    expires_at: float
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many tasks are in which state; ages in seconds, None when there are none."""
+
+    ready: int = 0
+    delayed: int = 0
+    leased: int = 0
+    parked: int = 0
+    dead: int = 0
+    oldest_ready_seconds: float | None = None
+    oldest_leased_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A task that was given up: the original bytes, why, and its history."""
+
+    id: str
+    body: bytes
+    reason: str
+    deliveries: int
+    enqueued_at: float
+    died_at: float
+    last_owner: str = ""
+    history: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine cannot do; the only gaps allowed are those of docs/decisions."""
+
+    extends: bool = True
+    refuses_stale: bool = True
+    deduplicates: bool = True
+    tells_oldest: bool = True
+
+
+class Queue(Protocol):
+    """Where tasks wait.
+
+    Q1 what is put is what is claimed, byte for byte. Q2 a claim hides the task for
+    `lease_seconds`. Q3 `extend` counts from now. Q4 after expiry it can be claimed again, with
+    `deliveries` + 1. Q5 `ack` is final and idempotent. Q6 settling or extending a lost lease
+    raises `LeaseLost` and changes nothing. Q7 `nack(delay)` hides for the delay. Q8
+    `nack(counted=False)` leaves `deliveries` alone. Q9 a task with more than `max_deliveries` is
+    dead-lettered by `claim`, before any code of ours runs, with a reason that says how often it
+    was delivered. Q10 a dead letter keeps the original bytes, reason and history; `redrive`
+    restores it with a fresh count. Q11 any bytes can be put and claimed: undecodable ones are the
+    consumer's business. Q12 one id, one task, for as long as the engine remembers it: `put` of a
+    known id returns False. Q13 a ticket with `not_before` is not claimable before it. Q14 higher
+    priority first, first in first out among equals; no starvation: a ready task rises with its
+    waiting time. Q15 `depth` tells ready, delayed, leased, parked and dead apart. Q16 a cancelled
+    `claim` loses nothing. Q17 only one clock matters, the engine's. Q18 an outage raises
+    `QueueUnavailable`; afterwards work goes on without loss. Q19 `close` hands unsettled leases
+    back uncounted. Q20 delivery is at least once. Q21 `claim` returns at most `limit` leases, and
+    an empty list after `wait_seconds` + 1 s at the latest. Q22 `cancel` removes a waiting task
+    and returns True; a leased or unknown one is left alone and returns False.
+    """
+
+    capabilities: Capabilities
+
+    async def put(self, ticket: Ticket) -> bool:
+        """Add a task; False when its id is known already.
+
+        Durable on return. Raises QueueFull or QueueUnavailable. Cancelled: either wholly there or
+        not at all.
+        """
+        ...
+
+    async def claim(
+        self, *, owner: str, lease_seconds: float, wait_seconds: float, limit: int = 1
+    ) -> list[Lease]:
+        """Lease up to `limit` ready tasks, waiting up to `wait_seconds` for the first.
+
+        Cancelled: what was claimed becomes claimable again after the lease at the latest.
+        """
+        ...
+
+    async def extend(self, lease: Lease, *, lease_seconds: float) -> None:
+        """Keep the lease for `lease_seconds` from now. Raises LeaseLost."""
+        ...
+
+    async def ack(self, lease: Lease) -> None:
+        """Settle for good. Idempotent for the owner; raises LeaseLost if provably stale."""
+        ...
+
+    async def nack(
+        self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str
+    ) -> None:
+        """Hand the task back, hidden for `delay_seconds`. Raises LeaseLost."""
+        ...
+
+    async def dead_letter(self, lease: Lease, *, reason: str) -> None:
+        """Give the task up, keeping its bytes, reason and history. Raises LeaseLost."""
+        ...
+
+    async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
+        """List dead letters, the newest first."""
+        ...
+
+    async def redrive(self, task_id: str) -> bool:
+        """Put a dead letter back with a fresh count; False when there is none of that id."""
+        ...
+
+    async def cancel(self, task_id: str) -> bool:
+        """Remove a task that still waits; False when it is leased, done or unknown."""
+        ...
+
+    async def depth(self) -> Depth:
+        """Count tasks by state, with the ages of the oldest."""
+        ...
+
+    async def prune(self, *, older_than_seconds: float) -> int:
+        """Forget settled tasks (and so their deduplication) older than that; returns how many."""
+        ...
+
+    async def close(self) -> None:
+        """Hand unsettled leases back uncounted and let go of everything. Idempotent."""
+        ...
+
+
+@dataclass(slots=True)
+class Published:
+    """A message published to a plain named queue, for `reply_to: queue:<name>`."""
+
+    id: str
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)

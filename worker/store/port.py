@@ -1,0 +1,148 @@
+"""The contracts of the journal, the results, the sessions and the last good values.
+
+Each numbered sentence is a test in `worker/testing/store_suite.py`, run against every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from worker.core.events import Event
+from worker.core.task import Result
+
+
+@dataclass(slots=True)
+class Run:
+    """An opened run: proof of ownership for every later write.
+
+    `epoch` is the fence. `next_seq` is the number of the next event and is kept by the journal.
+    """
+
+    id: str
+    epoch: int
+    owner: str
+    next_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What `open` found: the events so far, in order; or the result of a run that has ended."""
+
+    run: Run | None
+    events: tuple[Event, ...] = ()
+    result: Result | None = None
+    taken_over: bool = False  # an earlier owner had not let go
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as an operator sees it. `state`: open | released | finished; events as JSON objects."""
+
+    id: str
+    state: str
+    epoch: int
+    owner: str
+    created_at: float
+    updated_at: float
+    events: tuple[dict[str, Any], ...] = ()
+    result: Result | None = None
+
+
+class Journal(Protocol):
+    """Append-only events of each run, and its one result.
+
+    J1 `open` returns events in order and a new, larger epoch. J2 an older epoch's `append`,
+    `renew`, `release` or `finish` raises `LeaseLost` and writes nothing. J3 on return a write is
+    durable (kill -9). J4 a batch is atomic: no gap, no double. J5 `finish` is terminal and
+    idempotent for the owner; a later `open` returns the result and no run. J6 events of older
+    versions load; an unknown version names itself. J7 large payloads come back whole. J8 `prune`
+    forgets finished runs older than asked, and no others. J9 10,000 events load in under 2 s.
+    J10 `open` while another live owner renews raises `RunBusy` with the seconds left. J11 after
+    `release`, or when the owner's lease has run out, `open` succeeds at once. J12 of many that
+    race to open one wins. J13 a cancelled `append` is wholly there or not at all. J14 an outage
+    raises `StoreUnavailable`.
+    """
+
+    async def open(self, run_id: str, *, owner: str, lease_seconds: float) -> Opened:
+        """Become the owner of a run, creating it if need be; fences every older owner."""
+        ...
+
+    async def append(self, run: Run, events: Sequence[Event]) -> None:
+        """Write events after the last one, all or none. Raises LeaseLost."""
+        ...
+
+    async def renew(self, run: Run, *, lease_seconds: float) -> None:
+        """Stay the owner for `lease_seconds` from now. Raises LeaseLost."""
+        ...
+
+    async def release(self, run: Run) -> None:
+        """Let go without ending the run, so that another owner may open it at once."""
+        ...
+
+    async def finish(self, run: Run, events: Sequence[Event], result: Result) -> None:
+        """Append the last events and store the result in one transaction. Raises LeaseLost."""
+        ...
+
+    async def put_result(self, result: Result) -> bool:
+        """Store the result of a task that never ran (rejected, cancelled while waiting, poison).
+
+        False, and nothing is written, when the task has a result already.
+        """
+        ...
+
+    async def result(self, task_id: str) -> Result | None:
+        """The result of a task, or None while there is none."""
+        ...
+
+    async def request_cancel(self, task_id: str) -> bool:
+        """Note that a task should stop; its owner sees it at the next step. False if finished."""
+        ...
+
+    async def cancel_requested(self, task_id: str) -> bool:
+        """Whether somebody asked for this task to stop."""
+        ...
+
+    async def reopen(self, task_id: str) -> None:
+        """Forget a result so that a redriven task may run again; its events stay."""
+        ...
+
+    async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
+        """A run for operators and watchers, with the events after `after_seq`."""
+        ...
+
+    async def recent(self, *, limit: int = 50) -> Sequence[RunView]:
+        """The runs that changed last, newest first, without their events."""
+        ...
+
+    async def prune(self, *, older_than_seconds: float) -> int:
+        """Forget finished runs and results older than that; returns how many."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A last good value and when it was stored (wall clock seconds)."""
+
+    value: str
+    at: float
+
+
+class LastGood(Protocol):
+    """The last good value of each read call, for the stale rung of the fallback ladder.
+
+    Only live results are stored. Bounded; the oldest leave first.
+    """
+
+    async def remember(self, key: str, value: str, *, at: float) -> None:
+        """Store the value, replacing an older one. A failure to store is not an error."""
+        ...
+
+    async def recall(self, key: str) -> Remembered | None:
+        """The value, however old; the caller judges its age."""
+        ...

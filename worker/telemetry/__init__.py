@@ -1,0 +1,1 @@
+"""One vocabulary of signals, four listeners."""

@@ -1,0 +1,484 @@
+"""Everything worth telling, one dataclass each.
+
+Two kinds. A *signal* is a point in time and frozen. An *operation* has a start and an end: it is
+built with what is known at the start, and the code under `watch` fills in the rest. Both may be
+lost and may change freely; facts that must survive are events (`core/events.py`).
+
+Durations are seconds, sizes bytes, times wall clock seconds since the epoch. `error_type` is a
+word of `ERROR_TYPES` and None on success.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+ERROR_TYPES = frozenset(
+    {
+        "timeout",
+        "cancelled",
+        "connection",
+        "rate_limited",
+        "http_4xx",
+        "http_5xx",
+        "invalid_arguments",
+        "unknown_tool",
+        "circuit_open",
+        "bulkhead_full",
+        "result_too_large",
+        "budget_exceeded",
+        "internal",
+        "other",
+    }
+)
+MODEL_FAULTS = frozenset({"invalid_arguments", "unknown_tool"})  # not the tool's
+
+
+# --- operations: told at start and at end -------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Operation:
+    """Something with a duration. `error_type` and `error` stay None on success."""
+
+    error_type: str | None = field(default=None, kw_only=True)
+    error: str | None = field(default=None, kw_only=True)
+    duration_seconds: float = field(default=0.0, kw_only=True)  # filled by watch()
+
+
+@dataclass(slots=True)
+class TaskProcessing(Operation):
+    """One delivery of a task, from claim to settlement (span `process {queue}`)."""
+
+    queue: str
+    task_id: str
+    delivery: int
+    waited_seconds: float
+    body_bytes: int = 0
+    session_id: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    redelivered: bool = False
+    settlement: str | None = None  # end: ack | retry | park | dead_letter | release | lost
+    status: str | None = None  # end: the run's status, when it ended
+
+
+@dataclass(slots=True)
+class RunLoop(Operation):
+    """One execution of the loop by this worker (span `invoke_agent`): loop start and loop end."""
+
+    task_id: str
+    session_id: str
+    user_input: str
+    start_time: float
+    model: str
+    resumed: bool = False
+    total_steps: int = 0  # end
+    status: str | None = None  # end: a core.limits.Status; None when handed back unfinished
+    final_status: str | None = None  # end: success | error
+    end_time: float | None = None  # end
+    degraded: tuple[str, ...] = ()  # end: sources, one per degraded part
+    symptoms: tuple[str, ...] = ()  # end
+    model_calls: int = 0  # end
+    tool_calls: int = 0  # end
+    prompt_tokens: int = 0  # end
+    completion_tokens: int = 0  # end
+    finish_reasons: tuple[str, ...] = ()  # end
+
+
+@dataclass(slots=True)
+class Step(Operation):
+    """One model reply plus the calls it asked for (span `agent.step`)."""
+
+    index: int
+    outcome: str | None = None  # end: tool_calls | final_answer | error
+
+
+@dataclass(slots=True)
+class ModelCall(Operation):
+    """One logical request to the model, retries inside (span `chat {model}`)."""
+
+    provider: str
+    model: str
+    server_address: str
+    server_port: int | None = None
+    stream: bool = False
+    attempts: int = 0  # end, and so the rest
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float | None = None
+    finish_reason: str | None = None
+    response_model: str | None = None
+    response_id: str | None = None
+    first_chunk_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class ToolCalling(Operation):
+    """One tool call (span `execute_tool {tool}`): before and after."""
+
+    tool_name: str
+    arguments_hash: str
+    step_count: int
+    call_id: str
+    dependency: str
+    known: bool = True  # False: the model invented the name; it must not become a label
+    execution_time: float = 0.0  # end, and so the rest
+    status_code: int = 0
+    result_size: int = 0
+    source: str | None = None
+    reason: str | None = None
+    attempts: int = 0
+    age_seconds: float | None = None
+    retry_after_seconds: float | None = None
+    truncated: bool = False
+
+
+@dataclass(slots=True)
+class QueueCall(Operation):
+    """One call of a queue port: claim, extend, ack, nack, dead_letter, put."""
+
+    queue: str
+    name: str
+    system: str  # sqlite, redis, …
+    messages: int = 0  # end: how many leases a claim returned
+
+
+@dataclass(slots=True)
+class StoreCall(Operation):
+    """One call of a store port: open, append, renew, finish, …"""
+
+    name: str
+    system: str
+    events: int = 0
+
+
+# --- signals: points in time --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerChanged:
+    """The worker's life: starting, running, draining, stopped."""
+
+    state: str
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLoaded:
+    """The effective settings, secrets masked."""
+
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReceived:
+    """A task was claimed from the queue."""
+
+    queue: str
+    task_id: str
+    delivery: int
+    redelivered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRefused:
+    """A task could not be read. `reason`: invalid_json | schema | too_large | bad_headers."""
+
+    queue: str
+    task_id: str
+    reason: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettled:
+    """The queue was told what became of a task: ack, retry, park, release or dead_letter."""
+
+    queue: str
+    task_id: str
+    outcome: str
+    status: str | None = None
+    delay_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDeadLettered:
+    """A task was given up. `cause` is a closed word for the metric, `reason` the full text."""
+
+    queue: str
+    task_id: str
+    cause: str  # rejected | deliveries | permanent | corrupt
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPublished:
+    """The result went to the queue named in reply_to."""
+
+    task_id: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRenewed:
+    """A heartbeat; `outcome` is success or error."""
+
+    queue: str
+    outcome: str
+    late_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseWasLost:
+    """Somebody else owns a task that this worker was running."""
+
+    queue: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFenced:
+    """A journal write of an older epoch was refused."""
+
+    run_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTakenOver:
+    """A run was opened whose earlier owner had not let go."""
+
+    run_id: str
+    epoch: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFailed:
+    """A claim failed; the consumer waits and tries again."""
+
+    queue: str
+    error_type: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMeasured:
+    """The depth of a queue, as last read."""
+
+    queue: str
+    ready: int
+    delayed: int
+    leased: int
+    parked: int
+    dead: int
+    oldest_ready_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChanged:
+    """A breaker changed its state; names as in the metric: closed, open, half_open, forced_*."""
+
+    breaker: str
+    from_state: str
+    to_state: str
+    cause: str  # consecutive | failure_rate | slow_rate | trial | timer | manual | fleet
+    era: int
+    open_seconds: float | None = None
+    last_error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerCounted:
+    """One verdict reached a breaker: success, failure, slow, ignored, rejected or late."""
+
+    breaker: str
+    result: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideChanged:
+    """An operator forced a breaker, or released it. `kind`: open | closed | none."""
+
+    breaker: str
+    kind: str
+    who: str
+    why: str
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """One try inside a guard."""
+
+    kind: str  # tool | model
+    target: str
+    number: int
+    verdict: str
+    error_type: str | None
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RetryScheduled:
+    """Another attempt will follow after `wait_seconds`."""
+
+    kind: str
+    target: str
+    reason: str
+    number: int
+    wait_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySuppressed:
+    """No further attempt: attempts, deadline, breaker, budget or not_idempotent."""
+
+    kind: str
+    target: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackUsed:
+    """A rung of the ladder was tried: alternative, stale or stub; outcome success or error."""
+
+    kind: str
+    target: str
+    fallback: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BulkheadMeasured:
+    """How many attempts a dependency has in flight, waiting and left behind (zombies)."""
+
+    breaker: str
+    in_use: int
+    limit: int
+    waiting: int
+    zombies: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRecycled:
+    """An HTTP client with a poisoned pool was replaced."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUndeclared:
+    """A tool smells of writing and does not say so; it runs as a write until it does."""
+
+    tool_name: str
+    line_to_add: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepUpdated:
+    """What a watcher of a run sees; `step_id` is the sequence of the journal."""
+
+    task_id: str
+    step_id: int
+    content: str
+    is_final: bool
+    kind: str = "step"  # started | step | tool | retry | degraded | ended
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLagged:
+    """The event loop answered late by `lag_seconds` (one per tick)."""
+
+    lag_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStuck:
+    """The event loop has not ticked for `seconds`; told from another thread."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TasksDrained:
+    """The drain is over: how many runs finished, were released, were cancelled."""
+
+    finished: int
+    released: int
+    cancelled: int
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsChanged:
+    """How many runs may go on at once, and how many do."""
+
+    slots: int
+    in_use: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorUnhandled:
+    """Something raised where nothing should. `component`: consumer, loop, tool, store, …"""
+
+    component: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryDropped:
+    """Telemetry was lost: signal traces|metrics|logs, and why."""
+
+    signal: str
+    reason: str  # queue_full | export_failed | invalid_value | serialization | label_overflow
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class QuirkLearned:
+    """An endpoint objected to something, and from now on it is done differently."""
+
+    endpoint: str
+    quirk: str
+    evidence: str
+
+
+Signal = (
+    WorkerChanged
+    | ConfigLoaded
+    | TaskReceived
+    | TaskRefused
+    | TaskSettled
+    | TaskDeadLettered
+    | ResultPublished
+    | LeaseRenewed
+    | LeaseWasLost
+    | WriteFenced
+    | RunTakenOver
+    | QueueFailed
+    | QueueMeasured
+    | BreakerChanged
+    | BreakerCounted
+    | OverrideChanged
+    | AttemptEnded
+    | RetryScheduled
+    | RetrySuppressed
+    | FallbackUsed
+    | BulkheadMeasured
+    | ClientRecycled
+    | ToolUndeclared
+    | StepUpdated
+    | LoopLagged
+    | LoopStuck
+    | TasksDrained
+    | SlotsChanged
+    | ErrorUnhandled
+    | TelemetryDropped
+    | QuirkLearned
+)

@@ -1,0 +1,1 @@
+"""The worker seen from outside."""
