@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 UNIT   := -m "not system and not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check unit test-versions bench image image-check lock format clean
+.PHONY: help setup run test check lint unit test-versions bench image image-check lock format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,11 +20,12 @@ run: setup ## Show a whole worker at work, without a key or a network
 test: setup ## All tests (STRICT=1: a missing server is a failure, not a skip)
 	@$(PYTEST) $(ARGS)
 
-check: setup ## Before each commit: lint, format, types and the unit tests, in under a minute
-	@$(BIN)/ruff check
+check: lint unit ## Before each commit: lint and the unit tests, in under a minute
+
+lint: setup ## Ruff, the formatter and mypy
+	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy
-	@$(PYTEST) $(UNIT) -q $(ARGS)
 
 unit: setup ## The unit tests alone
 	@$(PYTEST) $(UNIT) -q $(ARGS)

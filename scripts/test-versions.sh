@@ -7,12 +7,21 @@ cd "$(dirname "$0")/.."
 covered=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 failed=""
 ran=""
+
+# On the PATH, or kept by pyenv beside it.
+find_python() {
+    for candidate in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python; do
+        "$candidate" -c '' >/dev/null 2>&1 && echo "$candidate" && return
+    done
+    return 1
+}
+
 for version in 3.11 3.12 3.13 3.14 3.15; do
     [ "$version" = "$covered" ] && continue
-    "python$version" -c '' >/dev/null 2>&1 || continue
+    python=$(find_python "$version") || continue
     echo "== Python $version"
     ran="$ran $version"
-    "python$version" scripts/venv.py --venv ".venv-$version" \
+    "$python" scripts/venv.py --venv ".venv-$version" \
         && ".venv-$version/bin/python" -m pytest "$@" || failed="$failed $version"
 done
 if [ -n "$failed" ]; then
