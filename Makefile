@@ -12,7 +12,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Create .venv with everything in it, locked (PYTHON=... chooses the interpreter)
-	@python=$$(scripts/python.sh) && "$$python" scripts/venv.py --venv $(VENV)
+	@python=$$(scripts/python.sh) && "$$python" scripts/make_venv.py --venv $(VENV)
 
 run: setup ## Show a whole worker at work, without a key or a network
 	@$(BIN)/loopworker demo

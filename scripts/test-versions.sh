@@ -21,7 +21,7 @@ for version in 3.11 3.12 3.13 3.14 3.15; do
     python=$(find_python "$version") || continue
     echo "== Python $version"
     ran="$ran $version"
-    "$python" scripts/venv.py --venv ".venv-$version" \
+    "$python" scripts/make_venv.py --venv ".venv-$version" \
         && ".venv-$version/bin/python" -m pytest "$@" || failed="$failed $version"
 done
 if [ -n "$failed" ]; then

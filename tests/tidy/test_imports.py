@@ -1,0 +1,211 @@
+"""Who may import whom, and which file may know which library."""
+
+from __future__ import annotations
+
+import graphlib
+import re
+import sys
+import tomllib
+
+import pytest
+
+from tests.tidy.sources import (
+    PACKAGES,
+    ROOT,
+    Import,
+    imports_of,
+    module_of,
+    part_of,
+    python_files,
+    text_of,
+)
+
+# Room -> what it may import of ours: a whole room, or one module of it. Lower rooms come first;
+# a room may only name rooms above its own line, which keeps the table acyclic to the eye as well.
+MAY_IMPORT: dict[str, set[str]] = {
+    "core": set(),
+    "settings": {"core"},
+    "telemetry": {"core"},
+    "registry": {"core"},
+    "http": {"core"},
+    "guard": {"core", "telemetry"},
+    "model": {"core", "http"},
+    "queues": {"core", "telemetry"},
+    "store": {"core", "telemetry"},
+    "runner": {"core", "guard", "http", "model.port", "registry", "store.port", "telemetry"},
+    "consumer": {"core", "queues.port", "runner", "store.port", "telemetry"},
+    "web": {"core", "guard", "queues.port", "store.port", "telemetry"},
+}
+BELOW_APP = set(MAY_IMPORT)
+MAY_IMPORT |= {
+    "app": BELOW_APP,
+    "__init__": BELOW_APP | {"app"},
+    "testing": BELOW_APP | {"app", "__init__"},
+    "demo": BELOW_APP | {"app", "__init__"},
+    "cli": BELOW_APP | {"app", "__init__", "demo"},
+    "__main__": {"cli"},
+    "tools": {"__init__"},  # the public API, as any user's tool
+}
+
+# Library -> the only files that may import it. A folder ends in a slash.
+MAY_KNOW: dict[str, set[str]] = {
+    "aiohttp": {"worker/http.py"},
+    "httpx": {"worker/http.py", "worker/model/transport.py", "tools/"},
+    "httpx_aiohttp": {"worker/http.py"},
+    "jsonschema_rs": {"worker/registry.py"},
+    "opentelemetry": {"worker/telemetry/spans.py", "worker/app.py"},
+    "orjson": {
+        "worker/model/wire.py",
+        "worker/store/codec.py",
+        "worker/telemetry/logs.py",
+        "worker/web/",
+    },
+    "prometheus_client": {"worker/telemetry/metrics.py", "worker/web/admin.py"},
+    "pybreaker": {"worker/guard/breaker.py"},
+    "pydantic": {"worker/settings.py", "worker/registry.py", "worker/web/api.py"},
+    "pydantic_settings": {"worker/settings.py"},
+    "selectolax": {"worker/registry.py", "tools/web.py"},
+    "starlette": {"worker/web/", "worker/model/offline.py"},
+    "structlog": {"worker/telemetry/logs.py"},
+    "tenacity": {"worker/guard/retry.py"},
+    "uvicorn": {"worker/web/server.py", "worker/model/offline.py", "worker/cli.py"},
+    "uvloop": {"worker/app.py", "worker/cli.py"},
+}
+
+# The core is given the time, the dice and the bytes as values.
+IMPURE = {
+    *("asyncio", "concurrent", "contextvars", "io", "logging", "multiprocessing", "os", "pathlib"),
+    *("random", "secrets", "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl"),
+    *("subprocess", "sys", "tempfile", "threading", "time", "urllib.request", "uuid"),
+}
+CLOCK_CALLS = re.compile(r"\b(datetime\.now|datetime\.utcnow|datetime\.today|date\.today)\(")
+
+OURS = [found for path in python_files(*PACKAGES) for found in imports_of(path)]
+
+
+def test_rooms_import_only_what_the_table_allows():
+    """An import between rooms is a line of the table, or a mistake."""
+    forbidden = [
+        f"{found} ({part_of(found.path)} may not)" for found in OURS if not is_allowed(found)
+    ]
+
+    assert forbidden == []
+
+
+def test_every_room_is_in_the_table():
+    """A new room states what it may import before it imports anything."""
+    rooms = {part_of(path) for path in python_files(*PACKAGES)}
+
+    assert rooms - set(MAY_IMPORT) == set()
+
+
+def test_table_has_no_cycle():
+    """The allowed directions form layers."""
+    graph = {room: {name.split(".")[0] for name in names} for room, names in MAY_IMPORT.items()}
+
+    order = list(graphlib.TopologicalSorter(graph).static_order())
+
+    assert set(order) == set(MAY_IMPORT)
+
+
+def test_modules_have_no_cycle():
+    """No module needs itself to be loaded: lazy imports and those for types apart."""
+    modules = {module_of(path) for path in python_files(*PACKAGES)}
+    graph: dict[str, set[str]] = {module: set() for module in modules}
+    for found in OURS:
+        importer = module_of(found.path)
+        imported = nearest(found.name, modules)
+        if found.at_start and imported and imported != importer:
+            graph[importer].add(imported)
+
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_core_is_pure():
+    """The core imports the standard library only, and of it nothing that touches the world."""
+    in_core = [found for found in OURS if part_of(found.path) == "core"]
+    impure = [str(found) for found in in_core if not is_pure(found.name)]
+    clocks = [
+        str(path)
+        for path in python_files("worker")
+        if part_of(path) == "core" and CLOCK_CALLS.search(text_of(path))
+    ]
+
+    assert impure == []
+    assert clocks == []
+
+
+@pytest.mark.parametrize("library", sorted(MAY_KNOW))
+def test_library_is_known_where_the_table_says(library: str):
+    """A library that can be exchanged is imported in its own file only."""
+    homes = tuple(MAY_KNOW[library])
+    strangers = [
+        str(found)
+        for found in OURS
+        if top(found.name) == library and not lies_in(str(found.path), homes)
+    ]
+
+    assert strangers == []
+
+
+def test_every_library_is_in_the_table():
+    """A new library gets a home, and a line in pyproject.toml."""
+    known = set(MAY_KNOW) | set(PACKAGES) | set(sys.stdlib_module_names)
+    unknown = [str(found) for found in OURS if top(found.name) not in known]
+
+    assert unknown == []
+
+
+def test_every_imported_library_is_declared():
+    """What is imported is asked for by name, not got by luck through another package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = list(project["dependencies"])
+    for extra in project["optional-dependencies"].values():
+        wanted += extra
+    declared = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for line in wanted}
+    imported = {top(found.name) for found in OURS} & set(MAY_KNOW)
+    imported = {"opentelemetry_sdk" if name == "opentelemetry" else name for name in imported}
+
+    assert imported - declared == set()
+
+
+def is_allowed(found: Import) -> bool:
+    """Say whether the table has this direction."""
+    name = found.name.removesuffix(".*")
+    if top(name) not in PACKAGES:
+        return True
+    importer, parts = part_of(found.path), name.split(".")
+    allowed = MAY_IMPORT.get(importer, BELOW_APP)
+    if parts[0] == "tools":
+        return importer in ("tools", "cli", "demo")
+    if len(parts) == 1 or parts[1] in ("tool", "__version__") or parts[1][0].isupper():
+        return "__init__" in allowed or importer == "__init__"
+    if parts[1] == importer or parts[1] in allowed:
+        return True
+    return ".".join(parts[1:3]) in allowed
+
+
+def nearest(name: str, modules: set[str]) -> str | None:
+    """Return the module that an imported name lies in."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def is_pure(name: str) -> bool:
+    """Say whether the core may import this."""
+    if name.startswith("worker.core"):
+        return True
+    if top(name) not in sys.stdlib_module_names:
+        return False
+    return top(name) not in IMPURE and name.rpartition(".")[0] not in IMPURE
+
+
+def top(name: str) -> str:
+    """Return the package that a dotted name starts with."""
+    return name.partition(".")[0]
+
+
+def lies_in(path: str, homes: tuple[str, ...]) -> bool:
+    """Say whether a file is one of the homes, or lies in one that is a folder."""
+    return any(path == home or (home.endswith("/") and path.startswith(home)) for home in homes)
