@@ -1,0 +1,259 @@
+"""Find the settings, say where each came from, and refuse what is wrong in plain words."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from worker.core.errors import ConfigError
+from worker.settings import Section, Settings
+
+PREFIX = "LOOPWORKER_"
+# Read by the shipped example tools, and where the file is: not settings of the worker itself.
+OTHER_NAMES = frozenset(
+    {"LOOPWORKER_CONFIG", "LOOPWORKER_QUOTE_URL", "LOOPWORKER_QUOTE_URL_2", "LOOPWORKER_ORDERS_DB"}
+)
+_FALLBACKS = {"model_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY", "model": "OPENAI_MODEL"}
+_TOO_CLOSE = 0.85  # similarity above which an unknown name is taken for a typing error
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One effective setting, for people. `source`: default, environment NAME, or file PATH."""
+
+    name: str
+    value: Any
+    source: str
+    default: Any
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings, where each came from, and the LOOPWORKER_ names that mean nothing here."""
+
+    settings: Settings
+    sources: Mapping[tuple[str, ...], str]
+    ignored: tuple[str, ...] = ()
+
+
+def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) -> Loaded:
+    """Read settings from the environment and the file. Raises ConfigError naming the setting."""
+    environ = os.environ if environ is None else environ
+    sources: dict[tuple[str, ...], str] = {}
+    values = _read_file(environ, file, sources)
+    ignored = _read_environment(environ, values, sources)
+    for name, variable in _FALLBACKS.items():
+        if (name,) not in sources and environ.get(variable):
+            values[name] = environ[variable]
+            sources[(name,)] = f"environment {variable}"
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, sources)) from None
+    check(settings)
+    return Loaded(settings, sources, ignored)
+
+
+def effective(loaded: Loaded) -> Iterator[Setting]:
+    """Tell every setting with its value, source and default; secrets are masked."""
+    yield from _walk(loaded.settings, Settings(), (), loaded.sources)
+
+
+def check(settings: Settings) -> None:
+    """Hold settings against each other. Raises ConfigError.
+
+    Options whose feature is not built yet are refused, never ignored (decisions.md 12).
+    """
+    guard, queue, worker = settings.guard, settings.queue, settings.worker
+    _require(
+        not settings.model_fallbacks,
+        "LOOPWORKER_MODEL_FALLBACKS: fallback models are not built yet; leave it empty",
+    )
+    _require(
+        guard.deadline_seconds >= guard.timeout_seconds,
+        f"LOOPWORKER_GUARD__DEADLINE_SECONDS ({guard.deadline_seconds:g}) is shorter than"
+        f" LOOPWORKER_GUARD__TIMEOUT_SECONDS ({guard.timeout_seconds:g}); no attempt could finish",
+    )
+    _require(
+        guard.fail_max >= guard.attempts + 2,
+        f"LOOPWORKER_GUARD__FAIL_MAX ({guard.fail_max}) must be at least GUARD__ATTEMPTS + 2"
+        f" ({guard.attempts + 2}), or one unlucky call opens the breaker alone",
+    )
+    _require(
+        guard.window_calls_min <= guard.window_calls,
+        "LOOPWORKER_GUARD__WINDOW_CALLS_MIN is larger than GUARD__WINDOW_CALLS:"
+        " the ratios would never count",
+    )
+    _require(
+        guard.open_seconds <= guard.open_seconds_max,
+        "LOOPWORKER_GUARD__OPEN_SECONDS is larger than GUARD__OPEN_SECONDS_MAX",
+    )
+    _require(
+        worker.drain_seconds + 5 <= worker.termination_grace_seconds,
+        f"LOOPWORKER_WORKER__DRAIN_SECONDS ({worker.drain_seconds:g}) + 5 s must fit into"
+        f" WORKER__TERMINATION_GRACE_SECONDS ({worker.termination_grace_seconds:g}),"
+        " or the platform kills the worker while it drains",
+    )
+    _require(
+        settings.max_steps <= settings.loop.steps_ceiling,
+        f"LOOPWORKER_MAX_STEPS ({settings.max_steps}) is above LOOP__STEPS_CEILING"
+        f" ({settings.loop.steps_ceiling})",
+    )
+    _require(
+        settings.loop_stuck_seconds <= queue.lease_seconds,
+        f"LOOPWORKER_WORKER__LOOP_STUCK_SECONDS ({settings.loop_stuck_seconds:g}) is longer than"
+        f" QUEUE__LEASE_SECONDS ({queue.lease_seconds:g}): a stuck worker would keep its tasks",
+    )
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ConfigError(message)
+
+
+def _read_file(
+    environ: Mapping[str, str], file: Path | None, sources: dict[tuple[str, ...], str]
+) -> dict[str, Any]:
+    named = file or (Path(environ["LOOPWORKER_CONFIG"]) if "LOOPWORKER_CONFIG" in environ else None)
+    path = named or Path("loopworker.toml")
+    if named is None and not path.is_file():
+        return {}
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a TOML file: {error}") from error
+    for place in _leaves(values, ()):
+        sources[place] = f"file {path}"
+    return values
+
+
+def _leaves(values: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*place, name))
+        else:
+            yield (*place, name)
+
+
+def _read_environment(
+    environ: Mapping[str, str], values: dict[str, Any], sources: dict[tuple[str, ...], str]
+) -> tuple[str, ...]:
+    known = {_variable(place): place for place in _places(Settings, ())}
+    ignored = []
+    for variable, text in sorted(environ.items()):
+        if not variable.startswith(PREFIX) or variable in OTHER_NAMES:
+            continue
+        place = known.get(variable) or _guards_place(variable)
+        if place is None:
+            _refuse_typing_error(variable, known)
+            ignored.append(variable)
+            continue
+        _put(values, place, _from_text(place, text))
+        sources[place] = f"environment {variable}"
+    return tuple(ignored)
+
+
+def _refuse_typing_error(variable: str, known: Mapping[str, tuple[str, ...]]) -> None:
+    # Platforms put names of their own beside ours (LOOPWORKER_PORT of a Kubernetes service), so an
+    # unknown name alone is no error. One that almost is a setting surely is.
+    close = difflib.get_close_matches(variable, [*known, *OTHER_NAMES], n=1, cutoff=_TOO_CLOSE)
+    if close:
+        raise ConfigError(f"{variable}: no such setting; did you mean {close[0]}?")
+
+
+def _guards_place(variable: str) -> tuple[str, ...] | None:
+    parts = variable.removeprefix(PREFIX).lower().split("__")
+    return tuple(parts) if len(parts) == 3 and parts[0] == "guards" else None
+
+
+def _places(model: type[BaseModel], place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, info in model.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
+            yield from _places(info.annotation, (*place, name))
+        elif name != "guards":
+            yield (*place, name)
+
+
+def _variable(place: tuple[str, ...]) -> str:
+    return PREFIX + "__".join(place).upper()
+
+
+def _from_text(place: tuple[str, ...], text: str) -> Any:
+    lists = {("outbound", "allow_hosts"), ("outbound", "trace_hosts"), ("model_fallbacks",)}
+    if place in lists:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    # An empty variable means "not set": compose files cannot leave one out.
+    return None if text == "" and place in _NONE_ALLOWED else text
+
+
+_NONE_ALLOWED = {
+    (name,)
+    for name in ("api_key", "http_token", "max_output_tokens", "model", "model_url")
+    + ("store_url", "system_prompt")
+} | {("worker", "loop_stuck_seconds")}
+
+
+def _put(values: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
+    for name in place[:-1]:
+        inner = values.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{name}: is a section, and the file gives it a value")
+        values = inner
+    values[place[-1]] = value
+
+
+def _explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        place = tuple(str(part) for part in problem["loc"])
+        source = sources.get(place, "")
+        where = f" ({source})" if source.startswith("file") else ""
+        secret = isinstance(problem.get("input"), SecretStr) or place[-1] in ("api_key",)
+        shown = "" if secret or problem["type"] == "missing" else f", got {problem['input']!r:.80}"
+        lines.append(f"{_variable(place)}{where}: {problem['msg']}{shown}")
+    return "\n".join(lines)
+
+
+def _walk(
+    model: BaseModel,
+    default: BaseModel,
+    place: tuple[str, ...],
+    sources: Mapping[tuple[str, ...], str],
+) -> Iterator[Setting]:
+    for name, info in type(model).model_fields.items():
+        value, usual = getattr(model, name), getattr(default, name, None)
+        here = (*place, name)
+        if isinstance(value, Section):
+            yield from _walk(value, usual or type(value)(), here, sources)
+        elif isinstance(value, dict):
+            for key, entry in value.items():
+                yield from _walk(entry, type(entry)(), (*here, key), sources)
+        else:
+            yield Setting(
+                _variable(here),
+                masked(value),
+                sources.get(here, "default"),
+                masked(usual),
+                info.description or "",
+            )
+
+
+def masked(value: Any) -> Any:
+    """The value as it may be shown: secrets, and passwords within URLs, are hidden."""
+    if isinstance(value, SecretStr):
+        return "********"
+    if isinstance(value, str) and "://" in value and "@" in value:
+        scheme, _, rest = value.partition("://")
+        account, _, host = rest.rpartition("@")
+        return f"{scheme}://{account.partition(':')[0]}:********@{host}"
+    return list(value) if isinstance(value, tuple) else value

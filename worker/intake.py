@@ -1,0 +1,89 @@
+"""From the bytes of a queue message or a request to a task, or to an error that names the field."""
+
+from __future__ import annotations
+
+import json
+
+from worker.core.errors import TaskInvalid
+from worker.core.task import Task
+from worker.core.wireformat import task_from_wire
+
+MAX_TASK_BYTES = 1_048_576
+_MAX_DEPTH = 64  # deeper nesting has no use in a task and costs stack everywhere it is read
+
+
+def read_task(body: bytes, *, default_id: str, content_type: str | None = None) -> Task:
+    """Read a task: a JSON object, or plain UTF-8 text that becomes the input.
+
+    With `content_type` the sender has said which of the two it is; without, a body that begins
+    with `{` is JSON. Raises TaskInvalid (field and kind: too_large, invalid_json, schema).
+    """
+    if len(body) > MAX_TASK_BYTES:
+        raise TaskInvalid(
+            f"body: {len(body)} bytes, at most {MAX_TASK_BYTES} are allowed",
+            field="body",
+            kind="too_large",
+        )
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TaskInvalid(
+            f"body: not UTF-8 (byte {error.start})", field="body", kind="invalid_json"
+        ) from None
+    declared = None if content_type is None else "json" in content_type.lower()
+    if declared is False or (declared is None and not text.lstrip().startswith("{")):
+        return task_from_wire({"input": text}, default_id=default_id)
+    return task_from_wire(_read_json(text), default_id=default_id)
+
+
+def _read_json(text: str) -> object:
+    if _too_deep(text):
+        raise TaskInvalid(
+            f"body: nested more than {_MAX_DEPTH} deep", field="body", kind="invalid_json"
+        )
+    try:
+        return _scrubbed(json.loads(text, parse_constant=_no_constant))
+    except (ValueError, RecursionError) as error:
+        raise TaskInvalid(
+            f"body: not valid JSON: {str(error)[:120]}", field="body", kind="invalid_json"
+        ) from None
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _too_deep(text: str) -> bool:
+    # Counts brackets inside strings as well: that can only be too strict for a text with more
+    # than 64 unclosed brackets in a row, so strings are skipped for those.
+    if text.count("{") + text.count("[") <= _MAX_DEPTH:
+        return False
+    depth, inside, escaped = 0, False, False
+    for char in text:
+        if inside:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                inside = False
+        elif char == '"':
+            inside = True
+        elif char in "{[":
+            depth += 1
+            if depth > _MAX_DEPTH:
+                return True
+        elif char in "}]":
+            depth -= 1
+    return False
+
+
+def _scrubbed(value: object) -> object:
+    # A lone surrogate (valid in JSON escapes) would break every later encoding to UTF-8.
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_scrubbed(item) for item in value]
+    if isinstance(value, dict):
+        return {str(_scrubbed(key)): _scrubbed(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,278 @@
+"""Every knob, with its default, its unit and its bounds.
+
+Precedence: environment (`LOOPWORKER_QUEUE_URL`, nested `LOOPWORKER_GUARD__OPEN_SECONDS`), then a
+TOML file (`LOOPWORKER_CONFIG`, else `loopworker.toml` in the working folder), then what a tool's
+decorator says, then the default. `loopworker config` prints where each value came from.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+from worker.core.limits import Limits
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _seconds(value: Any) -> Any:
+    """Accept 90, "90", "90s", "1.5m", "7d"."""
+    if isinstance(value, str):
+        text = value.strip().lower()
+        for unit in sorted(_UNITS, key=len, reverse=True):
+            if text.endswith(unit):
+                return float(text[: -len(unit)]) * _UNITS[unit]
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """A group of settings. Unknown names are refused, values never change after the start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class GuardSettings(Section):
+    """The layers around every dependency (docs: guard)."""
+
+    attempts: int = Field(3, ge=1, le=20, description="Attempts of one tool call, first included.")
+    backoff_seconds: Seconds = Field(
+        0.1, ge=0, le=60, description="Upper bound of the first back-off; full jitter, doubling."
+    )
+    backoff_seconds_max: Seconds = Field(2.0, ge=0, le=600, description="Longest back-off.")
+    budget_refill: float = Field(
+        0.1, ge=0, le=10, description="Retry tokens earned by each success."
+    )
+    budget_tokens: float = Field(10, ge=0, le=10_000, description="Retry tokens at most.")
+    cancel_grace_seconds: Seconds = Field(
+        0.2, ge=0, le=30, description="How long a timed-out tool may take to obey its cancellation."
+    )
+    deadline_seconds: Seconds = Field(
+        15.0, gt=0, le=3600, description="Longest time of one tool call, all attempts included."
+    )
+    fail_max: int = Field(
+        5, ge=1, le=1000, description="Failed attempts in a row that open the breaker."
+    )
+    failure_ratio: float = Field(
+        0.5, gt=0, le=1, description="Share of failed attempts in the window that opens it."
+    )
+    limit: int = Field(8, ge=1, le=10_000, description="Attempts in flight per dependency.")
+    metrics_only: bool = Field(
+        False, description="Measure and log what would have opened, reject nothing."
+    )
+    open_seconds: Seconds = Field(
+        5.0, gt=0, le=3600, description="First open window; doubles with each failed trial."
+    )
+    open_seconds_max: Seconds = Field(60.0, gt=0, le=86400, description="Longest open window.")
+    queue_max: int = Field(16, ge=0, le=100_000, description="Attempts waiting for a slot.")
+    queue_seconds: Seconds = Field(0.5, ge=0, le=600, description="Longest wait for a slot.")
+    slow_ratio: float = Field(0.8, gt=0, le=1, description="Share of slow calls that opens it.")
+    success_threshold: int = Field(
+        1, ge=1, le=100, description="Successful trials, one after another, that close it."
+    )
+    throttle_seconds_max: Seconds = Field(
+        120.0, gt=0, le=86400, description="Longest Retry-After that is waited for."
+    )
+    timeout_seconds: Seconds = Field(
+        5.0, gt=0, le=3600, description="Longest time of one attempt, unless the tool says so."
+    )
+    window_calls: int = Field(20, ge=1, le=10_000, description="Attempts the ratios look at.")
+    window_calls_min: int = Field(
+        10, ge=1, le=10_000, description="Attempts needed before the ratios count."
+    )
+
+
+class GuardOverride(Section):
+    """What operations know of one dependency or tool: `LOOPWORKER_GUARDS__QUOTE__FAIL_MAX=3`."""
+
+    attempts: int | None = Field(None, ge=1, le=20)
+    deadline_seconds: Seconds | None = Field(None, gt=0, le=3600)
+    fail_max: int | None = Field(None, ge=1, le=1000)
+    failure_ratio: float | None = Field(None, gt=0, le=1)
+    limit: int | None = Field(None, ge=1, le=10_000)
+    metrics_only: bool | None = None
+    open_seconds: Seconds | None = Field(None, gt=0, le=3600)
+    open_seconds_max: Seconds | None = Field(None, gt=0, le=86400)
+    queue_max: int | None = Field(None, ge=0, le=100_000)
+    queue_seconds: Seconds | None = Field(None, ge=0, le=600)
+    success_threshold: int | None = Field(None, ge=1, le=100)
+    timeout_seconds: Seconds | None = Field(None, gt=0, le=3600)
+    window_calls: int | None = Field(None, ge=1, le=10_000)
+    window_calls_min: int | None = Field(None, ge=1, le=10_000)
+
+
+class QueueSettings(Section):
+    """How tasks are claimed and handed back."""
+
+    backoff_seconds: Seconds = Field(
+        2.0, ge=0, le=3600, description="First delay before a failed task is tried again; doubles."
+    )
+    backoff_seconds_max: Seconds = Field(300.0, ge=0, le=86400, description="Longest such delay.")
+    depth_max: int = Field(
+        1_000_000, ge=1, description="Waiting tasks above which submits are refused."
+    )
+    lease_seconds: Seconds = Field(
+        30.0, ge=0.5, le=3600, description="A dead worker's task is taken up after this time."
+    )
+    max_deliveries: int = Field(
+        5, ge=1, le=1000, description="Counted deliveries before a task goes to the dead letters."
+    )
+    name: str = Field("tasks", min_length=1, max_length=100, description="The queue's name.")
+    poll_seconds: Seconds = Field(
+        1.0, ge=0.01, le=20, description="Longest wait of one claim on an empty queue."
+    )
+
+
+class LoopSettings(Section):
+    """When a run stops, beyond MAX_STEPS and DEADLINE."""
+
+    max_calls_per_step: int = Field(32, ge=1, le=1000, description="Tool calls in one reply.")
+    max_empty_replies: int = Field(
+        2, ge=0, le=10, description="Empty replies asked again before the run ends."
+    )
+    max_invalid_turns: int = Field(
+        3, ge=1, le=100, description="Replies in a row without a runnable call that end the run."
+    )
+    max_repeats: int = Field(
+        4, ge=2, le=100, description="Rounds of the same call with the same result that end it."
+    )
+    steps_ceiling: int = Field(
+        50, ge=1, le=1000, description="How far a task may raise its own max_steps."
+    )
+
+
+class OutboundSettings(Section):
+    """HTTP requests that leave the process."""
+
+    allow_hosts: tuple[str, ...] = Field(
+        (), description="Hosts that fetch_page may reach although their address is private."
+    )
+    proxies_from_environment: bool = Field(
+        False, description="Honour HTTP_PROXY and the like for outbound requests."
+    )
+    trace_hosts: tuple[str, ...] = Field(
+        ("127.0.0.1", "localhost", "::1"),
+        description="Hosts that get trace headers; the model's host is not added by itself.",
+    )
+    transport: Literal["aiohttp", "httpx"] = Field(
+        "aiohttp", description="What carries httpx: the aiohttp transport, or httpx's own."
+    )
+
+
+class WorkerSettings(Section):
+    """The life of the process."""
+
+    drain_seconds: Seconds = Field(
+        20.0, ge=0, le=3600, description="Time for running tasks to end after SIGTERM."
+    )
+    loop_stuck_seconds: Seconds | None = Field(
+        None, gt=0, le=3600, description="Event loop silence that turns health red; the lease."
+    )
+    prune_seconds: Seconds = Field(
+        60.0, gt=0, le=86400, description="How often finished runs past RETENTION are removed."
+    )
+    termination_grace_seconds: Seconds = Field(
+        30.0, gt=0, le=7200, description="What the platform grants between SIGTERM and SIGKILL."
+    )
+
+
+class Settings(Section):
+    """All settings of one worker."""
+
+    admin: str = Field(
+        "127.0.0.1:9464", description="Address of /metrics, /healthz and /readyz; `off` for none."
+    )
+    api_key: SecretStr | None = Field(
+        None, description="Key of the model endpoint; falls back to OPENAI_API_KEY."
+    )
+    concurrency: int = Field(16, ge=1, le=100_000, description="Tasks in work at once.")
+    deadline: Seconds = Field(
+        600.0, gt=0, le=604_800, description="Seconds a run may take when its task names no end."
+    )
+    guard: GuardSettings = Field(default_factory=GuardSettings)  # type: ignore[arg-type]
+    guards: dict[str, GuardOverride] = Field(
+        default_factory=dict, description="Exceptions for one dependency or tool, by its name."
+    )
+    http: str = Field(
+        "127.0.0.1:8080", description="Address of the API and the console; `off` for none."
+    )
+    http_token: SecretStr | None = Field(
+        None, description="Bearer token of the API; required on an address beyond loopback."
+    )
+    log_content: Literal["none", "hash", "redacted", "full"] = Field(
+        "redacted", description="How much of inputs and answers is logged."
+    )
+    log_format: Literal["json", "console"] = Field("json", description="Form of a log line.")
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
+        "info", description="Least severe line that is written."
+    )
+    loop: LoopSettings = Field(default_factory=LoopSettings)  # type: ignore[arg-type]
+    max_argument_bytes: int = Field(
+        65_536, ge=64, le=16_777_216, description="Longest arguments of one tool call."
+    )
+    max_history_messages: int = Field(
+        200, ge=2, le=100_000, description="Messages of a conversation sent to the model at most."
+    )
+    max_output_tokens: int | None = Field(
+        None, ge=1, le=10_000_000, description="max_tokens of each model call; none: not sent."
+    )
+    max_result_chars: int = Field(
+        20_000, ge=100, le=10_000_000, description="Longest tool result the model sees; cut after."
+    )
+    max_steps: int = Field(8, ge=1, le=1000, description="Model replies in one run.")
+    model: str | None = Field(None, min_length=1, description="Name of the model to ask for.")
+    model_attempts: int = Field(4, ge=1, le=20, description="Attempts of one model call.")
+    model_backoff: Seconds = Field(
+        0.5, ge=0, le=60, description="First back-off between attempts of a model call."
+    )
+    model_fallbacks: tuple[str, ...] = Field((), description="Not built yet; must stay empty.")
+    model_read_timeout: Seconds = Field(
+        60.0, gt=0, le=3600, description="Longest silence of the model server within a reply."
+    )
+    model_stream: bool = Field(False, description="Ask for replies as a stream.")
+    model_timeout: Seconds = Field(
+        120.0, gt=0, le=7200, description="Longest time of one attempt of a model call."
+    )
+    model_url: str | None = Field(
+        None, description="OpenAI-compatible base URL; falls back to OPENAI_BASE_URL."
+    )
+    outbound: OutboundSettings = Field(default_factory=OutboundSettings)  # type: ignore[arg-type]
+    parallel_tool_calls: Literal["auto", "on", "off"] = Field(
+        "auto", description="auto: not sent; on, off: sent as true, false."
+    )
+    queue: QueueSettings = Field(default_factory=QueueSettings)  # type: ignore[arg-type]
+    queue_url: str = Field("sqlite:///loopworker.db", description="Where tasks wait.")
+    retention: Seconds = Field(
+        604_800.0, ge=0, description="How long finished runs and results are kept."
+    )
+    store_url: str | None = Field(
+        None, description="Journal and results; the queue's engine unless set."
+    )
+    system_prompt: str | None = Field(
+        None, description="Replaces the built-in prompt in the language of the question."
+    )
+    tools: str = Field(
+        "tools", description="Packages, folders or files of tools, separated by commas."
+    )
+    trace_queue: Literal["parent", "link"] = Field(
+        "parent", description="parent: a first delivery continues the caller's trace."
+    )
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)  # type: ignore[arg-type]
+
+    @property
+    def loop_stuck_seconds(self) -> float:
+        """Silence of the event loop that counts as stuck: the lease unless set (decisions.md 10)."""
+        return self.worker.loop_stuck_seconds or self.queue.lease_seconds
+
+    def limits(self) -> Limits:
+        """The caps of a run as the settings have them; a task may narrow them."""
+        return Limits(
+            max_steps=self.max_steps,
+            max_calls_per_step=self.loop.max_calls_per_step,
+            max_invalid_turns=self.loop.max_invalid_turns,
+            max_empty_replies=self.loop.max_empty_replies,
+            max_repeats=self.loop.max_repeats,
+        )
