@@ -25,6 +25,7 @@ class Started:
     tools: tuple[str, ...]
     language: str  # zh | en: the language of the question
     history: tuple[dict[str, Any], ...] = ()  # messages of the session, as loaded
+    deadline: float | None = None  # when the run has to be over
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,4 +74,3 @@ class Limits:
     max_repeats: int = 4  # rounds of the same call with the same result; warned one before
     tokens: int | None = None  # prompt and completion tokens of the whole run
     cost: float | None = None  # money of the whole run, in the currency of the price list
-    deadline: float | None = None  # wall clock, seconds since the epoch

@@ -16,10 +16,7 @@ from worker.core.task import Budget, CallRecord, Degradation, Result, Symptom, T
 VERSION = 1
 MAX_INPUT_CHARS = 1_048_576
 MAX_ID_CHARS = 200
-_TASK_FIELDS = frozenset(
-    "version id input session_id tenant not_before tools max_steps deadline budget priority"
-    " reply_to metadata traceparent tracestate extensions".split()
-)
+_TASK_FIELDS = frozenset(Task.__dataclass_fields__) | {"version"}
 
 
 def rfc3339(at: float | None) -> str | None:

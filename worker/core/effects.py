@@ -1,0 +1,60 @@
+"""What the loop asks the outside to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from worker.core.messages import Message, Observation, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Ask the model for one reply. `allow_calls=False` is the closing turn."""
+
+    step: int  # 1 for the first reply
+    messages: list[Message]
+    allow_calls: bool
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    """Make these calls, in any order; `in_doubt` names those whose effect may have happened.
+
+    `answered` are observations that need no call (too many calls in one reply).
+    """
+
+    step: int
+    calls: tuple[ToolCall, ...]
+    in_doubt: frozenset[str] = frozenset()
+    answered: tuple[tuple[ToolCall, Observation], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddNote:
+    """Write a note for the model into the journal."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Let go of the run until a time."""
+
+    reason: str
+    until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The run is over. `transient`: the same task may succeed in a later delivery."""
+
+    status: str
+    answer: str
+    error: str | None = None
+    transient: bool = False
+    retry_after_seconds: float | None = None
+
+
+Effect = CallModel | CallTools | AddNote | Park | Finish

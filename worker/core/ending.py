@@ -1,0 +1,136 @@
+"""How a run ends: which limit was reached, with which answer, and the result for the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from worker.core.digest import arguments_hash
+from worker.core.effects import Finish
+from worker.core.events import Ended, ModelFailed
+from worker.core.honesty import manifest, with_notes
+from worker.core.limits import Status
+from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall
+from worker.core.task import CallRecord, Result
+from worker.core.texts import NO_INFORMATION, SKIPPED
+
+if TYPE_CHECKING:
+    from worker.core.loop import Loop
+
+_EMPTY_RESULTS = 2  # results without information in a row
+_REPLY_STATUS = {
+    ReplyKind.ANSWER: Status.COMPLETED,
+    ReplyKind.LENGTH: Status.INCOMPLETE_LENGTH,
+    ReplyKind.CONTENT_FILTERED: Status.CONTENT_FILTERED,
+    ReplyKind.REFUSED: Status.REFUSED,
+}
+
+
+def limit_reached(loop: Loop, now: float) -> Finish | None:
+    """The ending that a limit demands now, or None while the run may go on.
+
+    A complete answer always wins: no limit takes back what is there already.
+    """
+    if loop.last is not None and loop.last.kind in _REPLY_STATUS:
+        return None
+    limits, text = loop.limits, loop.last.text if loop.last else ""
+    if loop.deadline is not None and now >= loop.deadline:
+        return Finish(Status.DEADLINE, text, "the deadline of the task has passed")
+    used = loop.usage.prompt_tokens + loop.usage.completion_tokens
+    if limits.tokens is not None and used >= limits.tokens:
+        return Finish(Status.BUDGET, text, f"{used} tokens used, the budget is {limits.tokens}")
+    cost = loop.usage.cost
+    if limits.cost is not None and cost is not None and cost >= limits.cost:
+        return Finish(Status.BUDGET, text, f"cost {cost:g}, the budget is {limits.cost:g}")
+    if loop.empty_replies > limits.max_empty_replies:
+        return Finish(Status.EMPTY_RESPONSE, "", f"{loop.empty_replies} empty replies in a row")
+    if loop.invalid_turns >= limits.max_invalid_turns:
+        return Finish(
+            Status.TOOL_ERRORS, text, f"{loop.invalid_turns} replies in a row without a valid call"
+        )
+    if loop.repeats >= limits.max_repeats:
+        return Finish(
+            Status.LOOP_DETECTED, text, f"the same call with the same result {loop.repeats} times"
+        )
+    if loop.empty_results >= _EMPTY_RESULTS and not loop.unanswered:
+        return Finish(Status.NO_INFORMATION, NO_INFORMATION[loop.language])
+    return None
+
+
+def answered(loop: Loop, reply: Reply) -> Finish:
+    """The ending of a reply that is an answer, cut, filtered or refused."""
+    error = None if reply.kind is ReplyKind.ANSWER else f"finish_reason {reply.finish_reason}"
+    return Finish(_REPLY_STATUS[reply.kind], reply.text, error)
+
+
+def out_of_steps(loop: Loop) -> Finish:
+    """The closing turn gave no answer."""
+    text = loop.last.text if loop.last else ""
+    return Finish(Status.MAX_STEPS, text, f"no answer within {loop.max_steps} steps")
+
+
+def failed(loop: Loop, failure: ModelFailed) -> Finish:
+    """The model gave no usable reply."""
+    return Finish(
+        failure.status, failure.text, failure.error, failure.transient, failure.retry_after_seconds
+    )
+
+
+def ended(loop: Loop, event: Ended) -> Finish:
+    """Somebody outside ended the run."""
+    return Finish(event.status, loop.last.text if loop.last else "", event.error or None)
+
+
+def seconds_left(loop: Loop, now: float) -> float | None:
+    """Time until the deadline of the run, None when it has none."""
+    return None if loop.deadline is None else max(0.0, loop.deadline - now)
+
+
+def observations(loop: Loop) -> list[tuple[ToolCall, Observation]]:
+    """Every call of the run with its observation; calls left unanswered count as skipped."""
+    rows = [(call, observation) for _, call, observation in loop.observed]
+    returned = loop.returned
+    for call in loop.pending.values():
+        skipped = Observation(
+            SKIPPED[loop.language], Source.SKIPPED, reason="run_ended", status_code=499
+        )
+        rows.append((call, returned.get(call.id, skipped)))
+    return rows
+
+
+def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") -> Result:
+    """Build the result of a run, with everything in it that the caller must not miss."""
+    assert loop.started is not None
+    rows = observations(loop)
+    named = [(call.name, observation) for call, observation in rows]
+    answer = finish.answer
+    if answer or finish.status == Status.COMPLETED:
+        answer = with_notes(answer, named, language=loop.language)
+    return Result(
+        task_id=str(loop.started.task["id"]),
+        session_id=loop.started.task.get("session_id"),
+        status=finish.status,
+        answer=answer,
+        steps=loop.replies,
+        tool_calls=tuple(_record(call, observation) for call, observation in rows),
+        degraded=manifest(named),
+        model_calls=loop.usage.model_calls,
+        prompt_tokens=loop.usage.prompt_tokens,
+        completion_tokens=loop.usage.completion_tokens,
+        cost=loop.usage.cost,
+        started_at=loop.started.at,
+        ended_at=max(ended_at, loop.started.at),
+        worker=worker,
+        models=loop.models,
+        error=finish.error,
+    )
+
+
+def _record(call: ToolCall, observation: Observation) -> CallRecord:
+    return CallRecord(
+        id=call.id,
+        name=call.name,
+        arguments_hash=arguments_hash(call.arguments),
+        source=str(observation.source),
+        duration_s=observation.duration_seconds,
+        attempts=observation.attempts,
+    )

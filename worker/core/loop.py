@@ -1,0 +1,263 @@
+"""The agent loop as a state machine: what to do next, given what has happened.
+
+    thinking ──ModelReplied(calls)──▶ acting ──last ToolReturned──▶ thinking
+       │                                                              │
+       └── ModelReplied(answer …) · ModelFailed · Ended ──▶ ended ◀───┘ (a limit is reached)
+
+Policy lives in `next` (which may change between releases), facts in `apply` (which must not).
+`next` is idempotent and changes nothing; `apply` refuses an event that cannot follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from worker.core import ending
+from worker.core.digest import arguments_hash
+from worker.core.effects import AddNote, CallModel, CallTools, Effect, Park
+from worker.core.errors import IllegalEvent
+from worker.core.events import (
+    Decided,
+    Ended,
+    Event,
+    ModelFailed,
+    ModelReplied,
+    NoteAdded,
+    Parked,
+    Resumed,
+    Started,
+    ToolReturned,
+    ToolStarted,
+)
+from worker.core.limits import Limits
+from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
+from worker.core.texts import LAST_STEP, NUDGE, REPEATED_CALL, STEPS_LEFT, TOO_MANY_CALLS
+from worker.core.transcript import Transcript
+
+_TELL_STEPS_LEFT = 2  # from here on the model is told how many steps are left
+
+
+class Loop:
+    """One run. Build it with `replay`; then alternate `next` and `apply`."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.started: Started | None = None
+        self.usage = Usage()
+        self.models: tuple[str, ...] = ()
+        self.replies = 0
+        self.last: Reply | None = None
+        self.failed: ModelFailed | None = None
+        self.parked: Parked | None = None
+        self.ended: Ended | None = None
+        self.observed: list[tuple[int, ToolCall, Observation]] = []
+        self.invalid_turns = 0
+        self.empty_replies = 0
+        self.empty_results = 0
+        self.repeats = 0
+        self._round: tuple[object, ...] | None = None
+        self._warned = False
+        self.pending: dict[str, ToolCall] = {}
+        self.returned: dict[str, Observation] = {}
+        self._intents: set[str] = set()
+        self._transcript: Transcript | None = None
+
+    @classmethod
+    def replay(cls, limits: Limits, events: Iterable[Event]) -> Loop:
+        """Fold a journal into a loop. Raises IllegalEvent if the events contradict each other."""
+        loop = cls(limits)
+        for event in events:
+            loop.apply(event)
+        return loop
+
+    def __repr__(self) -> str:
+        state = "ended" if self.ended else "acting" if self.pending else "thinking"
+        return (
+            f"Loop({state}, {self.replies} of {self.max_steps} steps, {len(self.observed)} calls)"
+        )
+
+    @property
+    def max_steps(self) -> int:
+        """The bound of this run, as decided when it began."""
+        return self.started.max_steps if self.started else self.limits.max_steps
+
+    @property
+    def deadline(self) -> float | None:
+        """When the run has to be over, wall clock seconds; decided when it began."""
+        return self.started.deadline if self.started else None
+
+    @property
+    def language(self) -> str:
+        """The language of the question: zh or en."""
+        return self.started.language if self.started else "en"
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The calls of the last reply that have no observation yet, in call order."""
+        return tuple(c for c in self.pending.values() if c.id not in self.returned)
+
+    # --- policy ----------------------------------------------------------------------------------
+
+    def next(self, now: float) -> Effect:
+        """Decide the next effect. `now` is wall clock seconds since the epoch."""
+        assert self.started is not None, "a run begins with Started"
+        if self.ended is not None:
+            return ending.ended(self, self.ended)
+        if self.parked is not None:
+            return Park(self.parked.reason, self.parked.until)
+        if self.failed is not None:
+            return ending.failed(self, self.failed)
+        over = ending.limit_reached(self, now)
+        if over is not None:
+            return over
+        if self.pending:
+            return self._next_calls()
+        if self.last is not None and self.last.kind not in (ReplyKind.CALLS, ReplyKind.EMPTY):
+            return ending.answered(self, self.last)
+        return self._next_thought(now)
+
+    def _next_calls(self) -> Effect:
+        calls, limit = self.unanswered, self.limits.max_calls_per_step
+        if self.closing_turn_over:
+            return ending.out_of_steps(self)
+        position = {call_id: i for i, call_id in enumerate(self.pending)}
+        text = TOO_MANY_CALLS[self.language].format(limit=limit)
+        refused = Observation(text, Source.SKIPPED, reason="too_many_calls", status_code=422)
+        return CallTools(
+            step=self.replies,
+            calls=tuple(c for c in calls if position[c.id] < limit),
+            in_doubt=frozenset(self._intents & {c.id for c in calls}),
+            answered=tuple((c, refused) for c in calls if position[c.id] >= limit),
+        )
+
+    def _next_thought(self, now: float) -> Effect:
+        left = self.max_steps - self.replies
+        if left <= 0:
+            return ending.out_of_steps(self)
+        warn_at = self.limits.max_repeats - 1
+        if self.repeats >= warn_at and not self._warned:
+            text = REPEATED_CALL[self.language].format(count=self.repeats)
+            return AddNote("repeated_call", text)
+        assert self._transcript is not None
+        return CallModel(
+            step=self.replies + 1,
+            messages=self._transcript.messages(passing_note=self._steps_note(left)),
+            allow_calls=left > 1,
+            seconds_left=ending.seconds_left(self, now),
+        )
+
+    def _steps_note(self, left: int) -> str | None:
+        if left == 1 and (self.replies or self.max_steps > 1):
+            return LAST_STEP[self.language]
+        if left <= _TELL_STEPS_LEFT and self.replies:
+            return STEPS_LEFT[self.language].format(left=left)
+        return None
+
+    @property
+    def closing_turn_over(self) -> bool:
+        """Whether the last reply was the closing one: a call in it is never run."""
+        return self.replies >= self.max_steps
+
+    # --- facts -----------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> None:
+        """Take a fact in. Raises IllegalEvent, leaving the state alone, if it cannot follow."""
+        if isinstance(event, Started):
+            return self._apply_started(event)
+        if self.started is None:
+            raise IllegalEvent(f"{type(event).__name__} before Started")
+        if self.ended is not None and not isinstance(event, Resumed):
+            raise IllegalEvent(f"{type(event).__name__} after the end")
+        match event:
+            case ModelReplied():
+                self._apply_reply(event.reply)
+            case ModelFailed():
+                self._refuse_if_acting(event)
+                self.failed = event
+            case ToolStarted():
+                self._call(event.call_id)
+                self._intents.add(event.call_id)
+            case ToolReturned():
+                self._apply_returned(event)
+            case NoteAdded():
+                self._apply_note(event)
+            case Parked():
+                self.parked = event
+            case Resumed():
+                self.failed = self.parked = self.ended = None
+            case Decided():
+                self._call(event.call_id)
+            case Ended():
+                self.ended = event
+            case _:
+                assert_never(event)
+
+    def _apply_started(self, event: Started) -> None:
+        if self.started is not None:
+            raise IllegalEvent("Started twice")
+        self.started = event
+        question = str(event.task["input"])
+        self._transcript = Transcript(event.system_prompt, event.history, question)
+
+    def _apply_reply(self, reply: Reply) -> None:
+        self._refuse_if_acting(reply)
+        if len({call.id for call in reply.calls}) != len(reply.calls):
+            raise IllegalEvent("two calls of one reply have the same id")
+        assert self._transcript is not None
+        self.replies += 1
+        self.failed = None
+        self.last = reply
+        self.usage = self.usage.plus(reply.usage)
+        if reply.model and reply.model not in self.models:
+            self.models += (reply.model,)
+        if reply.kind is ReplyKind.EMPTY:
+            # The empty message itself is not sent back: several servers refuse such a turn.
+            self.empty_replies += 1
+            self._transcript.note(NUDGE[self.language])
+            return
+        self.empty_replies = 0
+        if reply.kind is ReplyKind.CALLS:
+            self._transcript.turn(reply.message)
+            self.pending = {call.id: call for call in reply.calls}
+            self.returned = {}
+            runnable = any(call.problem is None for call in reply.calls)
+            self.invalid_turns = 0 if runnable else self.invalid_turns + 1
+
+    def _apply_returned(self, event: ToolReturned) -> None:
+        self._call(event.call_id)
+        if event.call_id in self.returned:
+            raise IllegalEvent(f"a second observation for call {event.call_id!r}")
+        self.returned[event.call_id] = event.observation
+        self._intents.discard(event.call_id)
+        if len(self.returned) == len(self.pending):
+            self._close_round()
+
+    def _close_round(self) -> None:
+        assert self._transcript is not None
+        rows = [(call, self.returned[call.id]) for call in self.pending.values()]
+        for call, observation in rows:
+            self._transcript.result(call, observation)
+            self.observed.append((self.replies, call, observation))
+            self.empty_results = self.empty_results + 1 if observation.empty else 0
+        signature = tuple((c.name, arguments_hash(c.arguments), o.content) for c, o in rows)
+        self.repeats = self.repeats + 1 if signature == self._round else 1
+        self._round = signature
+        self._warned = self._warned and self.repeats > 1
+        self.pending = {}
+        self.returned = {}
+
+    def _apply_note(self, event: NoteAdded) -> None:
+        assert self._transcript is not None
+        self._transcript.note(event.text)
+        if event.kind == "repeated_call":
+            self._warned = True
+
+    def _call(self, call_id: str) -> ToolCall:
+        if call_id not in self.pending:
+            raise IllegalEvent(f"no such call: {call_id!r}")
+        return self.pending[call_id]
+
+    def _refuse_if_acting(self, event: object) -> None:
+        if self.pending:
+            raise IllegalEvent(f"{type(event).__name__} while {len(self.unanswered)} calls wait")

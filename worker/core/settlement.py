@@ -1,0 +1,80 @@
+"""What to tell the queue after a run: ack, nack, park or dead-letter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from worker.core.limits import Status
+
+Action = Literal["ack", "retry", "park", "release", "dead_letter"]
+
+# The same request may succeed later: the dependency is down or busy.
+TRANSIENT = frozenset({Status.MODEL_UNAVAILABLE, Status.RATE_LIMITED, Status.TIMEOUT, Status.ERROR})
+# No delivery of this task can succeed before somebody mends something.
+PERMANENT = frozenset(
+    {
+        Status.AUTH_ERROR,
+        Status.QUOTA_EXHAUSTED,
+        Status.BAD_REQUEST,
+        Status.PROTOCOL_ERROR,
+        Status.CONTEXT_OVERFLOW,
+        Status.REJECTED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """One action on the broker. `counted=False` uses up no delivery."""
+
+    action: Action
+    delay_seconds: float = 0.0
+    counted: bool = True
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Where a task stands with its deliveries, and how long to wait between them."""
+
+    number: int
+    limit: int
+    backoff_seconds: float
+    backoff_seconds_max: float
+
+    @property
+    def used_up(self) -> bool:
+        """Whether this was the last delivery that the task gets."""
+        return self.number >= self.limit
+
+
+def settle_ended(
+    status: str, error: str | None, deliveries: Deliveries, *, hint_seconds: float | None = None
+) -> Settlement:
+    """Turn an ending into one action.
+
+    `hint_seconds` is what the dependency asked for (Retry-After); the longer wait wins.
+    """
+    reason = f"{status}: {error}" if error else str(status)
+    if status in PERMANENT:
+        return Settlement("dead_letter", reason=reason)
+    if status not in TRANSIENT:
+        return Settlement("ack", reason=reason)
+    if deliveries.used_up:
+        return Settlement(
+            "dead_letter", reason=f"{reason} (delivery {deliveries.number} of {deliveries.limit})"
+        )
+    delay = deliveries.backoff_seconds * 2.0 ** (deliveries.number - 1)
+    delay = max(min(delay, deliveries.backoff_seconds_max), hint_seconds or 0.0)
+    return Settlement("retry", delay_seconds=delay, reason=reason)
+
+
+def settle_parked(delay_seconds: float, reason: str) -> Settlement:
+    """A run that waits for a time, a job or a person: hidden, and no delivery used up."""
+    return Settlement("park", delay_seconds=delay_seconds, counted=False, reason=reason)
+
+
+def settle_handed_back(reason: str, *, delay_seconds: float = 0.0) -> Settlement:
+    """A run that was interrupted by us (drain, busy): no delivery used up (invariant 5)."""
+    return Settlement("release", delay_seconds=delay_seconds, counted=False, reason=reason)
