@@ -43,7 +43,7 @@ image: ## Build the container image (needs an engine: docker, podman or buildah)
 	@deploy/image/build.sh
 
 image-check: setup ## Carry out the Dockerfile's own steps without an engine, and use the result
-	@$(BIN)/python deploy/image/check.py $(ARGS)
+	@$(BIN)/python -m deploy.image.check $(ARGS)
 
 lock: ## Resolve the dependencies anew and write the lock files
 	@scripts/lock.sh
