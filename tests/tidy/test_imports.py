@@ -26,13 +26,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "settings": {"core"},
     "telemetry": {"core"},
-    "registry": {"core"},
-    "http": {"core"},
+    "toolkit": {"core"},
+    "toolresult": {"core"},
+    "outbound": {"core"},
+    "http": {"core", "outbound", "telemetry"},
     "guard": {"core", "telemetry"},
-    "model": {"core", "http"},
+    "model": {"core", "guard", "http", "telemetry"},  # guard and telemetry: client.py only
+    "registry": {"core", "model.port", "toolkit"},
+    "discovery": {"core", "registry", "toolkit"},
+    "toollint": {"core", "registry", "toolkit"},
     "queues": {"core", "telemetry"},
     "store": {"core", "telemetry"},
-    "runner": {"core", "guard", "http", "model.port", "registry", "store.port", "telemetry"},
+    "runner": {
+        *("core", "guard", "http", "model.port", "registry", "store.port", "telemetry"),
+        *("toolkit", "toolresult"),
+    },
     "consumer": {"core", "queues.port", "runner", "store.port", "telemetry"},
     "web": {"core", "guard", "queues.port", "store.port", "telemetry"},
 }
@@ -49,27 +57,29 @@ MAY_IMPORT |= {
 
 # Library -> the only files that may import it. A folder ends in a slash.
 MAY_KNOW: dict[str, set[str]] = {
-    "aiohttp": {"worker/http.py"},
-    "httpx": {"worker/http.py", "worker/model/transport.py", "tools/"},
-    "httpx_aiohttp": {"worker/http.py"},
-    "jsonschema_rs": {"worker/registry.py"},
-    "opentelemetry": {"worker/telemetry/spans.py", "worker/app.py"},
+    "aiohttp": {"worker/outbound/"},
+    "httpx": {"worker/http.py", "worker/outbound/", "worker/model/transport.py", "tools/"},
+    "httpx_aiohttp": {"worker/outbound/"},
+    "jsonschema_rs": {"worker/toolkit/check.py"},
+    "opentelemetry": {"worker/telemetry/spans.py", "worker/telemetry/tracing.py", "worker/app.py"},
     "orjson": {
         "worker/model/wire.py",
         "worker/store/codec.py",
-        "worker/telemetry/logs.py",
+        "worker/telemetry/lines.py",
+        "worker/toolresult.py",
         "worker/web/",
     },
     "prometheus_client": {"worker/telemetry/metrics.py", "worker/web/admin.py"},
     "pybreaker": {"worker/guard/breaker.py"},
-    "pydantic": {"worker/settings.py", "worker/registry.py", "worker/web/api.py"},
+    "pydantic": {"worker/settings.py", "worker/toolkit/schema.py", "worker/web/api.py"},
     "pydantic_settings": {"worker/settings.py"},
-    "selectolax": {"worker/registry.py", "tools/web.py"},
+    "selectolax": {"worker/toolresult.py"},
     "starlette": {"worker/web/", "worker/model/offline.py"},
     "structlog": {"worker/telemetry/logs.py"},
     "tenacity": {"worker/guard/retry.py"},
     "uvicorn": {"worker/web/server.py", "worker/model/offline.py", "worker/cli.py"},
     "uvloop": {"worker/app.py", "worker/cli.py"},
+    "yarl": {"worker/outbound/"},
 }
 
 # The core is given the time, the dice and the bytes as values.

@@ -1,0 +1,315 @@
+"""The one home of outbound HTTP: pooled, bounded, traced, with honest time limits.
+
+Three users: our own requests (model, result callbacks) call `HttpClient.request` and `stream` and
+see `AttemptFailed`; tools get `HttpClient.client`, a plain `httpx.AsyncClient` with httpx's own
+exceptions; untrusted addresses go through `outbound/fetch.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Literal
+
+import httpx
+
+from worker.core.errors import AttemptFailed, AttemptTimeout, ConfigError
+from worker.outbound.failures import failure_of, failure_of_status
+from worker.outbound.pool import PoolRules, WatchedPool
+from worker.outbound.transport import PatientTransport
+from worker.telemetry.signals import ClientRecycled
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+USER_AGENT = "loopworker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """How the client behaves; times in seconds, sizes in bytes.
+
+    `connect_seconds` covers look-up, connecting and TLS; `read_seconds` one silence of the server;
+    `total_seconds` the whole exchange. `idle_seconds` is shorter than what servers usually keep a
+    quiet connection for, so that it is us who close it. `trust_env` takes proxies from the
+    environment. `trace_hosts` are told our trace, nobody else is.
+    """
+
+    transport: Literal["aiohttp", "httpx"] = "aiohttp"
+    body_bytes_max: int = 2 * 1024 * 1024
+    ca_file: str | None = None
+    connections_max: int = 100
+    connect_seconds: float = 5.0
+    idle_seconds: float = 15.0
+    pool_seconds: float = 5.0
+    read_seconds: float = 30.0
+    total_seconds: float = 60.0
+    trace_hosts: frozenset[str] = LOOPBACK
+    trust_env: bool = False
+    verify: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What one exchange may take; None means the client's own default."""
+
+    total_seconds: float | None = None
+    read_seconds: float | None = None
+    body_bytes_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """A complete reply, its body decoded."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    def raise_for_status(self) -> HttpReply:
+        """Return self; raise AttemptFailed for a status of 400 or more."""
+        if self.status >= 400:
+            raise failure_of_status(self.status)
+        return self
+
+
+@dataclass(slots=True)
+class HttpStream:
+    """A reply whose body is still arriving."""
+
+    status: int
+    headers: httpx.Headers
+    _response: httpx.Response = field(repr=False)
+    _bytes_max: int
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Iterate over the decoded body; a body over the limit raises `result_too_large`."""
+        size = 0
+        async for chunk in self._response.aiter_bytes():
+            size += len(chunk)
+            if size > self._bytes_max:
+                raise AttemptFailed(
+                    f"the reply is larger than {self._bytes_max} bytes",
+                    kind="result_too_large",
+                    status_code=self.status,
+                    retryable=False,
+                )
+            yield chunk
+
+    async def read(self) -> bytes:
+        """Read the body to its end, within the limit."""
+        return b"".join([chunk async for chunk in self.chunks()])
+
+
+def _ignore(signal: ClientRecycled) -> None:
+    pass
+
+
+class HttpClient:
+    """Pooled connections to whoever is asked.
+
+    Nothing is followed, kept or sent twice: redirects are returned, cookies forgotten, a broken
+    connection is an error. Proxies of the environment are used only with `trust_env`.
+    """
+
+    def __init__(
+        self,
+        options: HttpOptions = HttpOptions(),
+        *,
+        name: str = "http",
+        trace_headers: Callable[[], dict[str, str]] = dict,
+        tell: Callable[[ClientRecycled], None] = _ignore,
+    ) -> None:
+        self.options = options
+        self.name = name
+        self._tell = tell
+        self._rules = PoolRules(
+            connections_max=options.connections_max,
+            pool_seconds=options.pool_seconds,
+            trace_hosts=options.trace_hosts,
+            trace_headers=trace_headers,
+        )
+        self._tls = tls_context(options)
+        self._pool = self._watched(None)
+        self._mounts = self._proxies() if options.trust_env else {}
+        self.client = httpx.AsyncClient(
+            transport=self._pool,
+            mounts=self._mounts,
+            trust_env=False,
+            timeout=self._timeout(options.read_seconds),
+            headers={"user-agent": USER_AGENT},
+            # One client serves everybody: what one caller is given must not reach the next.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        )
+
+    def __repr__(self) -> str:
+        return f"HttpClient({self.name}, {self.options.transport}, {self._pool!r})"
+
+    async def request(
+        self,
+        method: str,
+        url: httpx.URL | str,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | httpx.Headers | None = None,
+        bounds: Bounds = Bounds(),
+    ) -> HttpReply:
+        """Make one exchange and read the whole reply.
+
+        Raises AttemptFailed (a timeout as AttemptTimeout) when there is no complete reply within
+        the bounds; a reply with any status is returned. Cancelled: the connection is closed.
+        """
+        exchange = self.stream(method, url, content=content, headers=headers, bounds=bounds)
+        async with exchange as reply:
+            return HttpReply(reply.status, reply.headers, await reply.read())
+
+    async def get(self, url: httpx.URL | str, *, bounds: Bounds = Bounds()) -> HttpReply:
+        """Get a page; see `request`."""
+        return await self.request("GET", url, bounds=bounds)
+
+    async def post(
+        self,
+        url: httpx.URL | str,
+        *,
+        content: bytes,
+        headers: Mapping[str, str] | httpx.Headers | None = None,
+        bounds: Bounds = Bounds(),
+    ) -> HttpReply:
+        """Post a body; see `request`."""
+        return await self.request("POST", url, content=content, headers=headers, bounds=bounds)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        url: httpx.URL | str,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | httpx.Headers | None = None,
+        bounds: Bounds = Bounds(),
+    ) -> AsyncIterator[HttpStream]:
+        """Make one exchange and hand out the reply while its body arrives.
+
+        The total time runs until the block is left. Raises as `request` does, also for what goes
+        wrong while the block reads. Leaving early closes the connection.
+        """
+        total = bounds.total_seconds or self.options.total_seconds
+        request = self._build(method, url, content, headers, bounds)
+        try:
+            async with asyncio.timeout(total) as limit:
+                response = await self._send(request)
+                try:
+                    yield HttpStream(
+                        response.status_code,
+                        response.headers,
+                        response,
+                        bounds.body_bytes_max or self.options.body_bytes_max,
+                    )
+                finally:
+                    await response.aclose()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise AttemptTimeout(f"no complete reply within {total:g} s") from error
+        except (httpx.RequestError, httpx.StreamError) as error:
+            raise failure_of(error) from error
+
+    async def aclose(self) -> None:
+        """Close all connections. Idempotent."""
+        await self.client.aclose()
+
+    def _build(
+        self,
+        method: str,
+        url: httpx.URL | str,
+        content: bytes | None,
+        headers: Mapping[str, str] | httpx.Headers | None,
+        bounds: Bounds,
+    ) -> httpx.Request:
+        timeout = self._timeout(bounds.read_seconds or self.options.read_seconds)
+        try:
+            request = httpx.Request(
+                method,
+                url,
+                content=content,
+                headers=headers,
+                extensions={"timeout": timeout.as_dict()},
+            )
+        except httpx.InvalidURL as error:
+            raise failure_of(error) from error
+        if request.url.scheme not in ("http", "https") or not request.url.host:
+            raise AttemptFailed(
+                "the URL is not http(s)://host/…", kind="internal", retryable=False, sent=False
+            )
+        if "user-agent" not in request.headers:
+            request.headers["user-agent"] = USER_AGENT
+        return request
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        if self._mounts:
+            return await self.client.send(request, stream=True)
+        # Straight to the pool: cookies, redirects and auth, which httpx's client would see to,
+        # do not exist here, and they are a third of the cost.
+        response = await self._pool.handle_async_request(request)
+        response.request = request
+        return response
+
+    def _timeout(self, read_seconds: float) -> httpx.Timeout:
+        return httpx.Timeout(
+            connect=self.options.connect_seconds,
+            read=read_seconds,
+            write=read_seconds,
+            pool=self.options.pool_seconds,
+        )
+
+    def _watched(self, proxy: str | None) -> WatchedPool:
+        return WatchedPool(
+            lambda: self._transport(proxy),
+            rules=self._rules,
+            recycled=lambda: self._tell(ClientRecycled(target=self.name)),
+        )
+
+    def _transport(self, proxy: str | None) -> httpx.AsyncBaseTransport:
+        through = httpx.Proxy(proxy) if proxy else None
+        limits = httpx.Limits(
+            max_connections=self.options.connections_max,
+            max_keepalive_connections=self.options.connections_max,
+            keepalive_expiry=self.options.idle_seconds,
+        )
+        if self.options.transport == "aiohttp":
+            return PatientTransport(tls=self._tls, limits=limits, proxy=through)
+        return httpx.AsyncHTTPTransport(
+            verify=self._tls, limits=limits, proxy=through, trust_env=False
+        )
+
+    def _proxies(self) -> dict[str, httpx.AsyncBaseTransport | None]:
+        """Read the proxies of the environment, as httpx's mounts."""
+        found = urllib.request.getproxies()
+        mounts: dict[str, httpx.AsyncBaseTransport | None] = {}
+        for scheme in ("http", "https", "all"):
+            if url := found.get(scheme):
+                mounts[f"{scheme}://"] = self._watched(url if "://" in url else f"http://{url}")
+        direct = [host.strip() for host in found.get("no", "").split(",") if host.strip()]
+        if "*" in direct:
+            return {}
+        for host in direct:
+            name = host.removeprefix(".")
+            mounts[f"all://{name}"] = None  # None: the client's own transport
+            mounts[f"all://*.{name}"] = None
+        return mounts
+
+
+def tls_context(options: HttpOptions) -> ssl.SSLContext:
+    """Build the trust of a client: the usual authorities, or those of `ca_file` and no other.
+
+    Raises ConfigError when the file cannot be used.
+    """
+    if not options.verify or options.ca_file is None:
+        return httpx.create_ssl_context(verify=options.verify, trust_env=False)
+    try:
+        return ssl.create_default_context(cafile=options.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"ca_file: cannot read authorities from it ({error})") from error
