@@ -1,1 +1,42 @@
 """The public API, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from worker.app import Worker
+    from worker.core.errors import ToolError
+    from worker.core.task import Result, Task
+    from worker.registry import tool
+    from worker.settings import Settings
+    from worker.toolkit.context import ToolContext
+
+__all__ = ["Result", "Settings", "Task", "ToolContext", "ToolError", "Worker", "tool"]
+
+# Loaded on first use: a tool file that wants `tool` must not pay for the whole worker.
+_HOMES = {
+    "Result": "worker.core.task",
+    "Settings": "worker.settings",
+    "Task": "worker.core.task",
+    "ToolContext": "worker.toolkit.context",
+    "ToolError": "worker.core.errors",
+    "Worker": "worker.app",
+    "tool": "worker.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home the first time somebody asks for it."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'worker' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List what a user may import."""
+    return sorted({*globals(), *__all__})

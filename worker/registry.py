@@ -1,0 +1,302 @@
+"""The tool decorator: from a typed function to a schema, a policy and a guard key."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypedDict, Unpack, overload
+
+from worker.core.errors import ConfigError, TaskInvalid
+from worker.model.port import OfferedTool
+from worker.toolkit.check import compile_check
+from worker.toolkit.context import ToolContext
+from worker.toolkit.definition import EFFECTS, Effect, Tool
+from worker.toolkit.docstring import summary
+from worker.toolkit.effect import smells_of_writing
+from worker.toolkit.schema import Place, innermost, shape_of
+
+__all__ = ["Registry", "Tool", "ToolContext", "ToolOptions", "line_to_add", "tool", "wire_names"]
+
+_ILLEGAL_ON_WIRE = re.compile(r"[^a-zA-Z0-9_-]")
+_WIRE_CHARS_MAX = 64
+
+
+class ToolOptions(TypedDict, total=False):
+    """What the author of a tool knows about it; settings of operations win where both speak.
+
+    `parameters` is a raw JSON schema instead of the signature. `effect`: read (may be repeated),
+    idempotent (may be repeated with the same key) or write (never repeated). `verify` is called
+    like the tool after an interrupted write: it returns the tool's result when the write was
+    done, None when it was not. `alternative` is called like the tool when the tool fails; then
+    comes the last good value, at most `stale_seconds` old; then `stub`. `dependency` names what
+    can break (tools that share an upstream share its breaker), `fail_max` how many failures in a
+    row open it. Calls of one `sequential` group run one after another; True is a group of its own.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    effect: Effect
+    timeout_seconds: float
+    attempts: int
+    stub: str
+    stale_seconds: float
+    alternative: Callable[..., Any]
+    dependency: str
+    fail_max: int
+    verify: Callable[..., Any]
+    sequential: str | bool
+    requires_approval: bool
+    job: bool
+
+
+# --- the decorator ------------------------------------------------------------------------------
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a tool of a function: `@tool`, or `@tool(timeout_seconds=5, …)` (see ToolOptions).
+
+    The first paragraph of the docstring is the description for the model, the annotations are the
+    schema, the Args section describes the parameters. Raises ConfigError naming file and line.
+    """
+    caller = sys._getframe(1)
+    if function is not None:
+        return _build(function, options, caller.f_locals)
+    return lambda decorated: _build(decorated, options, caller.f_locals)
+
+
+def _build(
+    function: Callable[..., Any], options: Mapping[str, Any], local_names: Mapping[str, Any]
+) -> Tool:
+    if isinstance(function, Tool) or not callable(function):
+        raise ConfigError(f"@tool needs a function, got {function!r}")
+    place = _place(function, options.get("name"))
+    _check_options(options, place)
+    raw = options.get("parameters")
+    shape = shape_of(function, place=place, raw=raw, local_names=local_names)
+    description = options.get("description")
+    if description is None:
+        description = summary(inspect.getdoc(innermost(function)) or "")
+    effect: Effect | None = options.get("effect")
+    if effect is None:
+        effect = "write" if smells_of_writing(place.name, description) else "read"
+    _check_policy(options, effect, place)
+    sequential = options.get("sequential")
+    return Tool(
+        name=place.name,
+        description=description,
+        parameters=shape.parameters,
+        function=function,
+        is_async=_is_async(function, place),
+        wants_context=shape.wants_context,
+        effect=effect,
+        effect_declared=options.get("effect") is not None,
+        dependency=options.get("dependency") or place.name,
+        source_file=place.file,
+        source_line=place.line,
+        sequential=place.name if sequential is True else (sequential or None),
+        shape=shape,
+        check=compile_check(shape.parameters, where=str(place)),
+        **{name: options[name] for name in _PASSED_ON if name in options},
+    )
+
+
+_PASSED_ON = (
+    *("timeout_seconds", "attempts", "fail_max"),
+    *("stub", "stale_seconds", "alternative", "verify"),
+)
+
+
+def _place(function: Callable[..., Any], name: str | None) -> Place:
+    inner = innermost(function)
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code else ("?", 0)
+    if name is None:
+        name = getattr(inner, "__name__", type(inner).__name__)
+    place = Place(name, file, line)
+    if not isinstance(name, str) or not name.strip() or name == "<lambda>":
+        raise ConfigError(f"{place}: a tool needs a name, tool(name=…)")
+    return place
+
+
+def _is_async(function: Callable[..., Any], place: Place) -> bool:
+    """Know coroutine functions behind partials, decorators and callable objects as well."""
+    inner = innermost(function)
+    faces = (function, inner, type(function).__call__, type(inner).__call__)
+    if any(inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in faces):
+        raise ConfigError(f"{place}: it yields; a tool returns one value")
+    return any(inspect.iscoroutinefunction(face) for face in faces)
+
+
+def _check_options(options: Mapping[str, Any], place: Place) -> None:
+    known = ToolOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"{place}: unknown option {name!r}; known: {', '.join(known)}")
+    if options.get("effect") not in (None, *EFFECTS):
+        raise ConfigError(f"{place}: effect must be one of {', '.join(EFFECTS)}")
+    for name in ("requires_approval", "job"):
+        # Ignoring one of these would run what somebody meant to hold back (decisions.md 12).
+        if options.get(name):
+            raise ConfigError(f"{place}: {name} is not supported by this version")
+    for name in ("timeout_seconds", "stale_seconds", "attempts", "fail_max"):
+        _check_number(options.get(name), name, place)
+    for name in ("alternative", "verify"):
+        if options.get(name) is not None and not callable(options[name]):
+            raise ConfigError(f"{place}: {name} must be a function")
+    for name in ("description", "stub", "dependency"):
+        if not isinstance(options.get(name) or "", str):
+            raise ConfigError(f"{place}: {name} must be a text")
+    if not isinstance(options.get("sequential") or "", (str, bool)):
+        raise ConfigError(f"{place}: sequential must be True or the name of a group")
+
+
+def _check_number(value: Any, name: str, place: Place) -> None:
+    if value is None:
+        return
+    whole = name in ("attempts", "fail_max")
+    fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    if not fits or not 0 < value < 1e9:
+        kind = "a whole number" if whole else "a number of seconds"
+        raise ConfigError(f"{place}: {name} must be {kind} above 0, got {value!r}")
+
+
+def _check_policy(options: Mapping[str, Any], effect: str, place: Place) -> None:
+    if options.get("verify") is not None and effect != "write":
+        raise ConfigError(f'{place}: verify needs effect="write"')
+    for name in ("stale_seconds", "alternative"):
+        if options.get(name) is not None and effect != "read":
+            raise ConfigError(f'{place}: {name} needs effect="read": a write has no stand-in')
+
+
+# --- the registry -------------------------------------------------------------------------------
+
+
+class Registry:
+    """The tools of a worker, by name. Iterating gives them in the order they were added."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._offered: dict[str, OfferedTool] = {}
+        for each in tools:
+            self.add(each)
+
+    def add(self, new: Tool) -> None:
+        """Add a tool. Raises ConfigError when another one has its name."""
+        old = self._tools.get(new.name)
+        if old is new:
+            return
+        if old is not None:
+            raise ConfigError(
+                f"two tools are called {new.name!r}: {old.source_file}:{old.source_line} and "
+                f"{new.source_file}:{new.source_line}"
+            )
+        self._tools[new.name] = new
+        self._offered.clear()
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool of that name, None when there is none."""
+        return self._tools.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order the tools were added."""
+        return tuple(self._tools)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __repr__(self) -> str:
+        return f"Registry({', '.join(self._tools)})"
+
+    def offered(self, names: Iterable[str] | None = None) -> list[OfferedTool]:
+        """Return tools as a model sees them; None is all of them.
+
+        Raises TaskInvalid, naming the known tools, for a name that is not registered.
+        """
+        if not self._offered:
+            self._offered = self._offer()
+        if names is None:
+            return list(self._offered.values())
+        wanted = list(dict.fromkeys(names))
+        unknown = [name for name in wanted if name not in self._offered]
+        if unknown:
+            known = ", ".join(self._tools) or "none"
+            raise TaskInvalid(
+                f"tools: unknown {', '.join(map(repr, unknown))}; known: {known}", field="tools"
+            )
+        return [self._offered[name] for name in wanted]
+
+    def undeclared(self) -> list[tuple[Tool, str]]:
+        """Return the tools that run as writes without saying so, each with the line to add."""
+        return [
+            (each, line_to_add(each))
+            for each in self
+            if each.effect == "write" and not each.effect_declared
+        ]
+
+    def _offer(self) -> dict[str, OfferedTool]:
+        wire = wire_names(self._tools)
+        return {
+            each.name: OfferedTool(
+                name=each.name,
+                wire_name=wire[each.name],
+                description=each.description,
+                parameters=each.parameters,
+                validate=each.validate,
+            )
+            for each in self
+        }
+
+
+def line_to_add(undeclared: Tool) -> str:
+    """Return what the author of an undeclared tool should write, and where."""
+    return (
+        f'{undeclared.source_file}:{undeclared.source_line}: @tool(effect="write") on '
+        f'{undeclared.name}; effect="read" if it changes nothing, '
+        f'effect="idempotent" if repeating it with ctx.idempotency_key is safe'
+    )
+
+
+def wire_names(names: Iterable[str]) -> dict[str, str]:
+    """Map each name to one that servers accept; legal names stay as they are.
+
+    A mapped name that is taken gets a suffix from its own hash, so that it does not depend on the
+    order of registration: histories carry it across deploys.
+    """
+    all_names = list(names)
+    mapped = {name: name for name in all_names if _is_legal_on_wire(name)}
+    wanted = {name: _legalise(name) for name in all_names if name not in mapped}
+    for name, wire in wanted.items():
+        taken = wire in mapped or sum(other == wire for other in wanted.values()) > 1
+        mapped[name] = _with_hash(wire, name) if taken else wire
+    return {name: mapped[name] for name in all_names}
+
+
+def _is_legal_on_wire(name: str) -> bool:
+    return len(name) <= _WIRE_CHARS_MAX and _ILLEGAL_ON_WIRE.search(name) is None
+
+
+def _legalise(name: str) -> str:
+    wire = _ILLEGAL_ON_WIRE.sub("_", name)
+    if len(wire) > _WIRE_CHARS_MAX or not wire.strip("_"):
+        return _with_hash(wire.strip("_") or "tool", name)
+    return wire
+
+
+def _with_hash(wire: str, name: str) -> str:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{wire[: _WIRE_CHARS_MAX - 9]}_{digest}"

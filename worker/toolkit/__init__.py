@@ -1,0 +1,1 @@
+"""What the tool decorator is made of: schema, check, effect and the tool itself."""
