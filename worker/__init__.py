@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from worker.core.task import Result, Task
     from worker.registry import tool
     from worker.settings import Settings
-    from worker.toolkit.context import ToolContext
+    from worker.toolcontext import ToolContext
 
 __all__ = ["Result", "Settings", "Task", "ToolContext", "ToolError", "Worker", "tool"]
 
@@ -20,7 +20,7 @@ _HOMES = {
     "Result": "worker.core.task",
     "Settings": "worker.settings",
     "Task": "worker.core.task",
-    "ToolContext": "worker.toolkit.context",
+    "ToolContext": "worker.toolcontext",
     "ToolError": "worker.core.errors",
     "Worker": "worker.app",
     "tool": "worker.registry",

@@ -11,8 +11,8 @@ from typing import Any, TypedDict, Unpack, overload
 
 from worker.core.errors import ConfigError, TaskInvalid
 from worker.model.port import OfferedTool
+from worker.toolcontext import ToolContext
 from worker.toolkit.check import compile_check
-from worker.toolkit.context import ToolContext
 from worker.toolkit.definition import EFFECTS, Effect, Tool
 from worker.toolkit.docstring import summary
 from worker.toolkit.effect import smells_of_writing

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from worker.core.errors import ToolError
+from worker.toolcontext import ToolContext
 from worker.toolkit.check import Check
-from worker.toolkit.context import ToolContext
 from worker.toolkit.schema import Shape
 
 Effect = Literal["read", "idempotent", "write"]

@@ -20,7 +20,7 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 from worker.core.errors import ConfigError
-from worker.toolkit.context import ToolContext
+from worker.toolcontext import ToolContext
 from worker.toolkit.docstring import parameter_docs
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
