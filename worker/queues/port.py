@@ -11,6 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+# Each point of priority is worth this much waiting: a task of priority 0 that has waited ten
+# minutes goes before a fresh one of priority 10, so that nothing starves (Q14).
+AGEING_SECONDS = 60.0
+MAX_DELIVERIES = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
@@ -100,10 +105,20 @@ class Queue(Protocol):
     `QueueUnavailable`; afterwards work goes on without loss. Q19 `close` hands unsettled leases
     back uncounted. Q20 delivery is at least once. Q21 `claim` returns at most `limit` leases, and
     an empty list after `wait_seconds` + 1 s at the latest. Q22 `cancel` removes a waiting task
-    and returns True; a leased or unknown one is left alone and returns False.
+    and returns True; a leased or unknown one is left alone and returns False. Q23 `extend_many`
+    extends those that are still held and returns the lost ones. Q24 queues of different names on
+    one engine keep their tasks apart. Q25 with `depth_max` waiting tasks, `put` raises `QueueFull`
+    and writes nothing; a known id is still told apart from a full queue. Q26 `prune` forgets
+    settled tasks and, with them, their ids; waiting, leased and dead ones stay. Q27 `state` tells
+    where a task is, in the words of `depth`; `done` once settled, None when the engine knows it not.
+
+    A lease whose time has run out counts as ready. `nack(counted=False)` with a delay parks,
+    `nack(counted=True)` with a delay postpones; `depth` tells the two apart.
     """
 
     capabilities: Capabilities
+    name: str  # the queue's name: the label of metrics, the name of spans
+    system: str  # memory, sqlite, postgresql, redis, rabbitmq, nats
 
     async def put(self, ticket: Ticket) -> bool:
         """Add a task; False when its id is known already.
@@ -126,13 +141,20 @@ class Queue(Protocol):
         """Keep the lease for `lease_seconds` from now. Raises LeaseLost."""
         ...
 
+    async def extend_many(
+        self, leases: Sequence[Lease], *, lease_seconds: float
+    ) -> Sequence[Lease]:
+        """Keep many leases for `lease_seconds` from now, in one go; returns those that are lost.
+
+        One heartbeat for a whole worker. May be called from another thread's event loop.
+        """
+        ...
+
     async def ack(self, lease: Lease) -> None:
         """Settle for good. Idempotent for the owner; raises LeaseLost if provably stale."""
         ...
 
-    async def nack(
-        self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str
-    ) -> None:
+    async def nack(self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str) -> None:
         """Hand the task back, hidden for `delay_seconds`. Raises LeaseLost."""
         ...
 
@@ -152,12 +174,29 @@ class Queue(Protocol):
         """Remove a task that still waits; False when it is leased, done or unknown."""
         ...
 
+    async def state(self, task_id: str) -> str | None:
+        """Where a task is: ready, delayed, leased, parked, dead or done.
+
+        None when the engine does not know the task, or cannot look for one.
+        """
+        ...
+
     async def depth(self) -> Depth:
         """Count tasks by state, with the ages of the oldest."""
         ...
 
     async def prune(self, *, older_than_seconds: float) -> int:
-        """Forget settled tasks (and so their deduplication) older than that; returns how many."""
+        """Forget settled tasks (and so their deduplication) older than that; returns how many.
+
+        Dead letters stay: nobody but a person may give them up.
+        """
+        ...
+
+    def sibling(self, name: str) -> Queue:
+        """Open the queue of another name on the same engine, sharing the connection.
+
+        For `reply_to: queue:<name>`. It has the same limits, and closes with this one.
+        """
         ...
 
     async def close(self) -> None:

@@ -18,12 +18,15 @@ class Run:
     """An opened run: proof of ownership for every later write.
 
     `epoch` is the fence. `next_seq` is the number of the next event and is kept by the journal.
+    So is `cancel_requested`: every write that comes back notes in it whether somebody has asked
+    for this task to stop, so that a step costs no read of its own.
     """
 
     id: str
     epoch: int
     owner: str
     next_seq: int
+    cancel_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,19 @@ class Journal(Protocol):
     J10 `open` while another live owner renews raises `RunBusy` with the seconds left. J11 after
     `release`, or when the owner's lease has run out, `open` succeeds at once. J12 of many that
     race to open one wins. J13 a cancelled `append` is wholly there or not at all. J14 an outage
-    raises `StoreUnavailable`.
+    raises `StoreUnavailable`. J15 `put_result` ends a task that has no result yet and fences whoever
+    runs it; with a result it returns False and writes nothing. J16 a cancel that was asked for is
+    told by `cancel_requested` and by the next write of the owner, also when it was asked before
+    the run began; a finished run cannot be cancelled. J17 `reopen` forgets the result and the
+    cancel, and keeps the events. J18 `view` shows the events after a number, `recent` the runs
+    that changed last (to the second). J19 `renew_many` renews the runs that are still owned and
+    returns the lost ones.
+
+    Another owner is one with another name: the same owner may open its run again at any time, and
+    fences its own older epoch by that.
     """
+
+    system: str  # memory, sqlite, postgresql, redis
 
     async def open(self, run_id: str, *, owner: str, lease_seconds: float) -> Opened:
         """Become the owner of a run, creating it if need be; fences every older owner."""
@@ -75,6 +89,13 @@ class Journal(Protocol):
 
     async def renew(self, run: Run, *, lease_seconds: float) -> None:
         """Stay the owner for `lease_seconds` from now. Raises LeaseLost."""
+        ...
+
+    async def renew_many(self, runs: Sequence[Run], *, lease_seconds: float) -> Sequence[Run]:
+        """Stay the owner of many runs, in one go; returns those that are lost.
+
+        One heartbeat for a whole worker. May be called from another thread's event loop.
+        """
         ...
 
     async def release(self, run: Run) -> None:
@@ -109,7 +130,10 @@ class Journal(Protocol):
         ...
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
-        """A run for operators and watchers, with the events after `after_seq`."""
+        """A run for operators and watchers, with the events after `after_seq`.
+
+        Each event is `{"seq": …, "v": …, "kind": …, "data": {…}}` as it was written.
+        """
         ...
 
     async def recent(self, *, limit: int = 50) -> Sequence[RunView]:
@@ -136,7 +160,8 @@ class Remembered:
 class LastGood(Protocol):
     """The last good value of each read call, for the stale rung of the fallback ladder.
 
-    Only live results are stored. Bounded; the oldest leave first.
+    Only live results are stored. Bounded; the oldest leave first. What is remembered may be lost
+    in a crash: it is a help, not a fact.
     """
 
     async def remember(self, key: str, value: str, *, at: float) -> None:
@@ -146,3 +171,7 @@ class LastGood(Protocol):
     async def recall(self, key: str) -> Remembered | None:
         """The value, however old; the caller judges its age."""
         ...
+
+
+class Store(Journal, LastGood, Protocol):
+    """Everything that must survive a crash, apart from the queue, behind one connection."""

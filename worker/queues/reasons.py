@@ -1,0 +1,25 @@
+"""What the history of a task says, in the same words for every engine."""
+
+from __future__ import annotations
+
+HISTORY_MAX = 20  # lines kept; the oldest leave first
+
+
+def delivered_too_often(deliveries: int) -> str:
+    """Why `claim` gave a task up."""
+    return f"delivered {deliveries} times without an end (limit {deliveries})"
+
+
+def lease_ran_out(*, delivery: int, owner: str) -> str:
+    """The history line of an owner that went silent."""
+    return f"delivery {delivery}: the lease of {owner} ran out"
+
+
+def handed_back(*, delivery: int, reason: str) -> str:
+    """The history line of a nack."""
+    return f"delivery {delivery}: {reason}"
+
+
+def readable(text: str) -> str:
+    """The text as it can be stored anywhere: lone surrogates become visible escapes."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

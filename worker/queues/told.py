@@ -1,0 +1,136 @@
+"""A queue that tells telemetry about every call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
+from worker.queues.port import Capabilities, DeadLetter, Depth, Lease, Queue, Ticket
+from worker.telemetry.signals import QueueCall
+from worker.telemetry.tell import Telemetry
+
+
+class TelledQueue:
+    """Wrap any queue. Calls of the hot path are operations; looking and pruning are not told."""
+
+    def __init__(self, queue: Queue, telemetry: Telemetry) -> None:
+        self.inner = queue
+        self.name = queue.name
+        self.system = queue.system
+        self.capabilities: Capabilities = queue.capabilities
+        self._telemetry = telemetry
+        self._siblings: dict[str, TelledQueue] = {}
+
+    def __repr__(self) -> str:
+        return f"TelledQueue({self.inner!r})"
+
+    async def put(self, ticket: Ticket) -> bool:
+        """See the port; told as `put`."""
+        with self._telemetry.watch(self._call("put")) as call:
+            try:
+                added = await self.inner.put(ticket)
+            except (QueueFull, QueueUnavailable) as error:
+                raise _noted(call, error)
+            call.messages = int(added)
+            return added
+
+    async def claim(
+        self, *, owner: str, lease_seconds: float, wait_seconds: float, limit: int = 1
+    ) -> list[Lease]:
+        """See the port; told as `claim`, with how many leases it returned."""
+        with self._telemetry.watch(self._call("claim")) as call:
+            try:
+                leases = await self.inner.claim(
+                    owner=owner,
+                    lease_seconds=lease_seconds,
+                    wait_seconds=wait_seconds,
+                    limit=limit,
+                )
+            except QueueUnavailable as error:
+                raise _noted(call, error)
+            call.messages = len(leases)
+            return leases
+
+    async def extend(self, lease: Lease, *, lease_seconds: float) -> None:
+        """See the port; told as `extend`."""
+        with self._telemetry.watch(self._call("extend", messages=1)) as call:
+            try:
+                await self.inner.extend(lease, lease_seconds=lease_seconds)
+            except (LeaseLost, QueueUnavailable) as error:
+                raise _noted(call, error)
+
+    async def extend_many(
+        self, leases: Sequence[Lease], *, lease_seconds: float
+    ) -> Sequence[Lease]:
+        """See the port; told as one `extend`."""
+        with self._telemetry.watch(self._call("extend", messages=len(leases))) as call:
+            try:
+                return await self.inner.extend_many(leases, lease_seconds=lease_seconds)
+            except QueueUnavailable as error:
+                raise _noted(call, error)
+
+    async def ack(self, lease: Lease) -> None:
+        """See the port; told as `ack`."""
+        with self._telemetry.watch(self._call("ack", messages=1)) as call:
+            try:
+                await self.inner.ack(lease)
+            except (LeaseLost, QueueUnavailable) as error:
+                raise _noted(call, error)
+
+    async def nack(self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str) -> None:
+        """See the port; told as `nack`."""
+        with self._telemetry.watch(self._call("nack", messages=1)) as call:
+            try:
+                await self.inner.nack(
+                    lease, delay_seconds=delay_seconds, counted=counted, reason=reason
+                )
+            except (LeaseLost, QueueUnavailable) as error:
+                raise _noted(call, error)
+
+    async def dead_letter(self, lease: Lease, *, reason: str) -> None:
+        """See the port; told as `dead_letter`."""
+        with self._telemetry.watch(self._call("dead_letter", messages=1)) as call:
+            try:
+                await self.inner.dead_letter(lease, reason=reason)
+            except (LeaseLost, QueueUnavailable) as error:
+                raise _noted(call, error)
+
+    async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
+        """See the port."""
+        return await self.inner.dead(limit=limit)
+
+    async def redrive(self, task_id: str) -> bool:
+        """See the port."""
+        return await self.inner.redrive(task_id)
+
+    async def cancel(self, task_id: str) -> bool:
+        """See the port."""
+        return await self.inner.cancel(task_id)
+
+    async def depth(self) -> Depth:
+        """See the port."""
+        return await self.inner.depth()
+
+    async def prune(self, *, older_than_seconds: float) -> int:
+        """See the port."""
+        return await self.inner.prune(older_than_seconds=older_than_seconds)
+
+    def sibling(self, name: str) -> Queue:
+        """See the port; tells as well, and is opened once for each name."""
+        if name not in self._siblings:
+            self._siblings[name] = TelledQueue(self.inner.sibling(name), self._telemetry)
+        return self._siblings[name]
+
+    async def close(self) -> None:
+        """See the port."""
+        await self.inner.close()
+
+    def _call(self, name: str, *, messages: int = 0) -> QueueCall:
+        return QueueCall(queue=self.name, name=name, system=self.system, messages=messages)
+
+
+def _noted(call: QueueCall, error: Exception) -> Exception:
+    # A lost lease and a full queue are answers; only an outage is the engine's error.
+    call.error_type = "connection" if isinstance(error, QueueUnavailable) else "other"
+    call.error = f"{type(error).__name__}: {error}"
+    return error

@@ -1,0 +1,165 @@
+"""Events to JSON and back, and from every older version.
+
+An event is written as `{"v": 1, "kind": "tool_returned", "data": {…}}`, a batch as a JSON array.
+The kind and the names of the fields are public for ever: journals outlive the code that wrote
+them. A field that is added has a default, so older events load without an upcast; anything else
+needs a new version number in `VERSIONS` and a function in `UPCASTS` that lifts the older form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+import orjson
+
+from worker.core import events
+from worker.core.errors import IllegalEvent
+from worker.core.events import Event
+from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
+from worker.core.task import Result
+from worker.core.wireformat import result_from_wire, result_to_wire
+
+Data = dict[str, Any]
+
+KINDS: dict[str, type[Any]] = {
+    "started": events.Started,
+    "model_replied": events.ModelReplied,
+    "model_failed": events.ModelFailed,
+    "tool_started": events.ToolStarted,
+    "tool_returned": events.ToolReturned,
+    "note_added": events.NoteAdded,
+    "parked": events.Parked,
+    "resumed": events.Resumed,
+    "decided": events.Decided,
+    "ended": events.Ended,
+}
+VERSIONS: dict[str, int] = dict.fromkeys(KINDS, 1)
+# (kind, version) -> the same data in the form of version + 1.
+UPCASTS: dict[tuple[str, int], Callable[[Data], Data]] = {}
+
+_HEADS = {
+    kind: b'{"v":%d,"kind":"%s","data":' % (VERSIONS[name], name.encode())
+    for name, kind in KINDS.items()
+}
+_FIELDS = {
+    kind: frozenset(field.name for field in dataclasses.fields(kind))
+    for kind in (*KINDS.values(), Observation, Reply, ToolCall, Usage)
+}
+# What orjson cannot write (a lone surrogate, an integer beyond 64 bits) is written by json. The
+# blank in front, which JSON allows, sends it back to json: orjson would not read it the same.
+_BY_JSON = b" "
+
+
+class UnknownEvent(IllegalEvent):
+    """The journal holds an event that this version of the worker cannot read.
+
+    `kind` and `version` name it. Usually a newer worker wrote it: hand the run back to one.
+    """
+
+    def __init__(self, kind: object, version: object) -> None:
+        known = VERSIONS.get(kind) if isinstance(kind, str) else None
+        problem = (
+            f"this worker reads it up to version {known}"
+            if known
+            else "this worker knows no such event"
+        )
+        super().__init__(f"journal event {kind!r} version {version!r}: {problem}")
+        self.kind = kind
+        self.version = version
+
+
+def dump(value: Any) -> bytes:
+    """Any JSON value or dataclass of such as JSON bytes, whatever its strings and integers hold."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return _BY_JSON + json.dumps(value, default=_plain, separators=(",", ":")).encode()
+
+
+def load(raw: bytes) -> Any:
+    """Read what `dump` wrote. Raises ValueError for anything that is not JSON."""
+    return json.loads(raw) if raw[:1] == _BY_JSON else orjson.loads(raw)
+
+
+def encode(batch: Sequence[Event]) -> bytes:
+    """A batch of events as one JSON array."""
+    try:
+        return b"[" + b",".join([_HEADS[type(e)] + orjson.dumps(e) + b"}" for e in batch]) + b"]"
+    except TypeError:
+        return dump([_envelope(event) for event in batch])
+
+
+def decode(raw: bytes) -> list[Event]:
+    """The events of a batch. Raises UnknownEvent or IllegalEvent."""
+    try:
+        return [_event(envelope) for envelope in load(raw)]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise IllegalEvent(f"journal batch cannot be read ({error}): {raw[:200]!r}") from error
+
+
+def decode_all(batches: Iterable[bytes]) -> tuple[Event, ...]:
+    """The events of many batches, in order."""
+    return tuple([event for raw in batches for event in decode(raw)])
+
+
+def encode_result(result: Result) -> bytes:
+    """A result in the public wire format."""
+    return dump(result_to_wire(result))
+
+
+def decode_result(raw: bytes) -> Result:
+    """Read what `encode_result` wrote."""
+    return result_from_wire(load(raw))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _envelope(event: Event) -> Data:
+    name = next(name for name, kind in KINDS.items() if kind is type(event))
+    return {"v": VERSIONS[name], "kind": name, "data": event}
+
+
+def _event(envelope: Data) -> Event:
+    name, version = envelope["kind"], envelope["v"]
+    kind = KINDS.get(name)
+    if kind is None or not 1 <= version <= VERSIONS[name]:
+        raise UnknownEvent(name, version)
+    data = envelope["data"]
+    while version < VERSIONS[name]:
+        data = UPCASTS[name, version](data)
+        version += 1
+    if kind is events.ModelReplied:
+        data["reply"] = _reply(data["reply"])
+    elif kind is events.ToolReturned:
+        data["observation"] = _observation(data["observation"])
+    elif kind is events.Started:
+        data["tools"] = tuple(data["tools"])
+        data["history"] = tuple(data.get("history", ()))
+    return cast(Event, _build(kind, data))
+
+
+def _build(kind: type[Any], data: Data) -> Any:
+    try:
+        return kind(**data)
+    except TypeError:
+        # A newer worker may have added fields that have defaults: they do not concern us.
+        return kind(**{name: value for name, value in data.items() if name in _FIELDS[kind]})
+
+
+def _reply(data: Data) -> Reply:
+    data["kind"] = ReplyKind(data["kind"])
+    data["calls"] = tuple([_build(ToolCall, call) for call in data.get("calls", ())])
+    data["usage"] = _build(Usage, data.get("usage", {}))
+    return cast(Reply, _build(Reply, data))
+
+
+def _observation(data: Data) -> Observation:
+    data["source"] = Source(data.get("source", Source.LIVE))
+    return cast(Observation, _build(Observation, data))

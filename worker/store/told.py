@@ -1,0 +1,126 @@
+"""A store that tells telemetry about every call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from worker.core.errors import LeaseLost, RunBusy, StoreUnavailable
+from worker.core.events import Event
+from worker.core.task import Result
+from worker.store.port import Opened, Remembered, Run, RunView, Store
+from worker.telemetry.signals import RunTakenOver, StoreCall, WriteFenced
+from worker.telemetry.tell import Telemetry
+
+
+class TelledStore:
+    """Wrap any store. Writes of a run are operations; what operators look at is not told.
+
+    A write that an epoch refused is told as `WriteFenced`, a run that was taken from an owner who
+    had not let go as `RunTakenOver`.
+    """
+
+    def __init__(self, store: Store, telemetry: Telemetry) -> None:
+        self.inner = store
+        self.system = store.system
+        self._telemetry = telemetry
+
+    def __repr__(self) -> str:
+        return f"TelledStore({self.inner!r})"
+
+    async def open(self, run_id: str, *, owner: str, lease_seconds: float) -> Opened:
+        """See the port; told as `open`, with how many events it found."""
+        with self._watch("open") as call:
+            opened = await self.inner.open(run_id, owner=owner, lease_seconds=lease_seconds)
+            call.events = len(opened.events)
+        if opened.taken_over and opened.run is not None:
+            self._telemetry.tell(RunTakenOver(run_id, opened.run.epoch, len(opened.events)))
+        return opened
+
+    async def append(self, run: Run, events: Sequence[Event]) -> None:
+        """See the port; told as `append`."""
+        with self._watch("append", run=run, events=len(events)):
+            await self.inner.append(run, events)
+
+    async def renew(self, run: Run, *, lease_seconds: float) -> None:
+        """See the port; told as `renew`."""
+        with self._watch("renew", run=run):
+            await self.inner.renew(run, lease_seconds=lease_seconds)
+
+    async def renew_many(self, runs: Sequence[Run], *, lease_seconds: float) -> Sequence[Run]:
+        """See the port; told as one `renew`."""
+        with self._watch("renew"):
+            lost = await self.inner.renew_many(runs, lease_seconds=lease_seconds)
+        for run in lost:
+            self._telemetry.tell(WriteFenced(run.id, "renew"))
+        return lost
+
+    async def release(self, run: Run) -> None:
+        """See the port; told as `release`."""
+        with self._watch("release", run=run):
+            await self.inner.release(run)
+
+    async def finish(self, run: Run, events: Sequence[Event], result: Result) -> None:
+        """See the port; told as `finish`."""
+        with self._watch("finish", run=run, events=len(events)):
+            await self.inner.finish(run, events, result)
+
+    async def put_result(self, result: Result) -> bool:
+        """See the port; told as `put_result`."""
+        with self._watch("put_result"):
+            return await self.inner.put_result(result)
+
+    async def result(self, task_id: str) -> Result | None:
+        """See the port."""
+        return await self.inner.result(task_id)
+
+    async def request_cancel(self, task_id: str) -> bool:
+        """See the port."""
+        return await self.inner.request_cancel(task_id)
+
+    async def cancel_requested(self, task_id: str) -> bool:
+        """See the port."""
+        return await self.inner.cancel_requested(task_id)
+
+    async def reopen(self, task_id: str) -> None:
+        """See the port."""
+        await self.inner.reopen(task_id)
+
+    async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
+        """See the port."""
+        return await self.inner.view(task_id, after_seq=after_seq)
+
+    async def recent(self, *, limit: int = 50) -> Sequence[RunView]:
+        """See the port."""
+        return await self.inner.recent(limit=limit)
+
+    async def prune(self, *, older_than_seconds: float) -> int:
+        """See the port."""
+        return await self.inner.prune(older_than_seconds=older_than_seconds)
+
+    async def remember(self, key: str, value: str, *, at: float) -> None:
+        """See the port."""
+        await self.inner.remember(key, value, at=at)
+
+    async def recall(self, key: str) -> Remembered | None:
+        """See the port."""
+        return await self.inner.recall(key)
+
+    async def close(self) -> None:
+        """See the port."""
+        await self.inner.close()
+
+    @contextmanager
+    def _watch(self, name: str, *, run: Run | None = None, events: int = 0) -> Iterator[StoreCall]:
+        call = StoreCall(name=name, system=self.system, events=events)
+        with self._telemetry.watch(call):
+            try:
+                yield call
+            except (LeaseLost, RunBusy, StoreUnavailable) as error:
+                # A fence and a busy run are answers; only an outage is the engine's error.
+                outage = isinstance(error, StoreUnavailable)
+                call.error_type = "connection" if outage else "other"
+                call.error = f"{type(error).__name__}: {error}"
+                if run is not None and isinstance(error, LeaseLost):
+                    self._telemetry.tell(WriteFenced(run.id, name))
+                raise
