@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
 from worker.queues.port import Capabilities, DeadLetter, Depth, Lease, Queue, Ticket
@@ -26,11 +27,8 @@ class TelledQueue:
 
     async def put(self, ticket: Ticket) -> bool:
         """See the port; told as `put`."""
-        with self._telemetry.watch(self._call("put")) as call:
-            try:
-                added = await self.inner.put(ticket)
-            except (QueueFull, QueueUnavailable) as error:
-                raise _noted(call, error)
+        with self._watch("put") as call:
+            added = await self.inner.put(ticket)
             call.messages = int(added)
             return added
 
@@ -38,62 +36,44 @@ class TelledQueue:
         self, *, owner: str, lease_seconds: float, wait_seconds: float, limit: int = 1
     ) -> list[Lease]:
         """See the port; told as `claim`, with how many leases it returned."""
-        with self._telemetry.watch(self._call("claim")) as call:
-            try:
-                leases = await self.inner.claim(
-                    owner=owner,
-                    lease_seconds=lease_seconds,
-                    wait_seconds=wait_seconds,
-                    limit=limit,
-                )
-            except QueueUnavailable as error:
-                raise _noted(call, error)
+        with self._watch("claim") as call:
+            leases = await self.inner.claim(
+                owner=owner,
+                lease_seconds=lease_seconds,
+                wait_seconds=wait_seconds,
+                limit=limit,
+            )
             call.messages = len(leases)
             return leases
 
     async def extend(self, lease: Lease, *, lease_seconds: float) -> None:
         """See the port; told as `extend`."""
-        with self._telemetry.watch(self._call("extend", messages=1)) as call:
-            try:
-                await self.inner.extend(lease, lease_seconds=lease_seconds)
-            except (LeaseLost, QueueUnavailable) as error:
-                raise _noted(call, error)
+        with self._watch("extend", messages=1):
+            await self.inner.extend(lease, lease_seconds=lease_seconds)
 
     async def extend_many(
         self, leases: Sequence[Lease], *, lease_seconds: float
     ) -> Sequence[Lease]:
         """See the port; told as one `extend`."""
-        with self._telemetry.watch(self._call("extend", messages=len(leases))) as call:
-            try:
-                return await self.inner.extend_many(leases, lease_seconds=lease_seconds)
-            except QueueUnavailable as error:
-                raise _noted(call, error)
+        with self._watch("extend", messages=len(leases)):
+            return await self.inner.extend_many(leases, lease_seconds=lease_seconds)
 
     async def ack(self, lease: Lease) -> None:
         """See the port; told as `ack`."""
-        with self._telemetry.watch(self._call("ack", messages=1)) as call:
-            try:
-                await self.inner.ack(lease)
-            except (LeaseLost, QueueUnavailable) as error:
-                raise _noted(call, error)
+        with self._watch("ack", messages=1):
+            await self.inner.ack(lease)
 
     async def nack(self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str) -> None:
         """See the port; told as `nack`."""
-        with self._telemetry.watch(self._call("nack", messages=1)) as call:
-            try:
-                await self.inner.nack(
-                    lease, delay_seconds=delay_seconds, counted=counted, reason=reason
-                )
-            except (LeaseLost, QueueUnavailable) as error:
-                raise _noted(call, error)
+        with self._watch("nack", messages=1):
+            await self.inner.nack(
+                lease, delay_seconds=delay_seconds, counted=counted, reason=reason
+            )
 
     async def dead_letter(self, lease: Lease, *, reason: str) -> None:
         """See the port; told as `dead_letter`."""
-        with self._telemetry.watch(self._call("dead_letter", messages=1)) as call:
-            try:
-                await self.inner.dead_letter(lease, reason=reason)
-            except (LeaseLost, QueueUnavailable) as error:
-                raise _noted(call, error)
+        with self._watch("dead_letter", messages=1):
+            await self.inner.dead_letter(lease, reason=reason)
 
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
         """See the port."""
@@ -106,6 +86,10 @@ class TelledQueue:
     async def cancel(self, task_id: str) -> bool:
         """See the port."""
         return await self.inner.cancel(task_id)
+
+    async def state(self, task_id: str) -> str | None:
+        """See the port."""
+        return await self.inner.state(task_id)
 
     async def depth(self) -> Depth:
         """See the port."""
@@ -125,12 +109,15 @@ class TelledQueue:
         """See the port."""
         await self.inner.close()
 
-    def _call(self, name: str, *, messages: int = 0) -> QueueCall:
-        return QueueCall(queue=self.name, name=name, system=self.system, messages=messages)
-
-
-def _noted(call: QueueCall, error: Exception) -> Exception:
-    # A lost lease and a full queue are answers; only an outage is the engine's error.
-    call.error_type = "connection" if isinstance(error, QueueUnavailable) else "other"
-    call.error = f"{type(error).__name__}: {error}"
-    return error
+    @contextmanager
+    def _watch(self, name: str, *, messages: int = 0) -> Iterator[QueueCall]:
+        call = QueueCall(queue=self.name, name=name, system=self.system, messages=messages)
+        with self._telemetry.watch(call):
+            try:
+                yield call
+            except (LeaseLost, QueueFull, QueueUnavailable) as error:
+                # A lost lease and a full queue are answers; only an outage is the engine's error.
+                outage = isinstance(error, QueueUnavailable)
+                call.error_type = "connection" if outage else "other"
+                call.error = f"{type(error).__name__}: {error}"
+                raise

@@ -160,6 +160,17 @@ class QueueLeases(QueueCase):
         assert [letter.id for letter in await queue.dead()] == ["c", "b", "a"]
         assert [letter.id for letter in await queue.dead(limit=1)] == ["c"]
 
+    async def test_q10_redrive_counts_afresh(self, harness: QueueHarness) -> None:
+        """A task that died of too many deliveries gets all of them again when redriven."""
+        queue = await self.open(harness, max_deliveries=1)
+        await queue.put(Ticket(id="a", body=b"1"))
+        for _ in range(2):
+            lease = await self.take_one(queue)
+            assert lease.deliveries == 1
+            await queue.nack(lease, delay_seconds=0, counted=True, reason="x")
+            assert await self.take(queue) == []
+            assert await queue.redrive("a") is True
+
     @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"{", b"null", b"\x00" * 100_000])
     async def test_q11_any_bytes(self, queue: Queue, body: bytes) -> None:
         """What no consumer can read still goes through the queue, and can be settled."""

@@ -90,6 +90,23 @@ class QueueSuite(QueueLeases):
         await harness.pass_time(self.lease_seconds * 0.6)
         assert (await queue.depth()).ready == 5  # what is due, and the lease that ran out
 
+    async def test_q15_state(self, queue: Queue, harness: QueueHarness) -> None:
+        """Each task can be asked where it is."""
+        for name in ("dead", "parked", "delayed", "leased", "done", "ready"):
+            await queue.put(Ticket(id=name, body=b"1"))
+        lease = {lease.id: lease for lease in await self.take(queue, limit=5)}
+        delay = self.lease_seconds * 0.5
+        await queue.ack(lease["done"])
+        await queue.dead_letter(lease["dead"], reason="x")
+        await queue.nack(lease["parked"], delay_seconds=delay, counted=False, reason="x")
+        await queue.nack(lease["delayed"], delay_seconds=delay, counted=True, reason="x")
+
+        for name in ("dead", "parked", "delayed", "leased", "done", "ready"):
+            assert await queue.state(name) == name
+        assert await queue.state("unknown") is None
+        await harness.pass_time(self.lease_seconds * 1.1)
+        assert [await queue.state(name) for name in ("leased", "parked")] == ["ready", "ready"]
+
     async def test_q16_cancelled_claims(self, queue: Queue, harness: QueueHarness) -> None:
         """However often a claim is cancelled, whenever: every task is claimed in the end."""
         names = {f"t{number}" for number in range(20)}
