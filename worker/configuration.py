@@ -197,10 +197,15 @@ def _from_text(place: tuple[str, ...], text: str) -> Any:
 
 
 _NONE_ALLOWED = {
-    (name,)
-    for name in ("api_key", "http_token", "max_output_tokens", "model", "model_url")
-    + ("store_url", "system_prompt")
-} | {("worker", "loop_stuck_seconds")}
+    ("api_key",),
+    ("http_token",),
+    ("max_output_tokens",),
+    ("model",),
+    ("model_url",),
+    ("store_url",),
+    ("system_prompt",),
+    ("worker", "loop_stuck_seconds"),
+}
 
 
 def _put(values: dict[str, Any], place: tuple[str, ...], value: Any) -> None:

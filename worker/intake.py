@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 from worker.core.errors import TaskInvalid
 from worker.core.task import Task
 from worker.core.wireformat import task_from_wire
 
 MAX_TASK_BYTES = 1_048_576
+_QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MAX_DEPTH = 64  # deeper nesting has no use in a task and costs stack everywhere it is read
 
 
@@ -34,6 +36,27 @@ def read_task(body: bytes, *, default_id: str, content_type: str | None = None) 
     if declared is False or (declared is None and not text.lstrip().startswith("{")):
         return task_from_wire({"input": text}, default_id=default_id)
     return task_from_wire(_read_json(text), default_id=default_id)
+
+
+def check_reply_to(task: Task, *, queue: str) -> None:
+    """Refuse a reply_to that nothing could be published to. Raises TaskInvalid.
+
+    `queue` is the queue that tasks come from: a result put there would be taken for a task.
+    """
+    if task.reply_to is None:
+        return
+    scheme, _, name = task.reply_to.partition(":")
+    if scheme != "queue":
+        raise TaskInvalid(
+            f"reply_to: {task.reply_to[:40]!r} is not supported yet; write queue:<name>",
+            field="reply_to",
+        )
+    if not _QUEUE_NAME.fullmatch(name):
+        raise TaskInvalid(
+            f"reply_to: {name[:40]!r} is no queue name (letters, digits, . _ -)", field="reply_to"
+        )
+    if name == queue:
+        raise TaskInvalid(f"reply_to: {name!r} is the queue of the tasks", field="reply_to")
 
 
 def _read_json(text: str) -> object:

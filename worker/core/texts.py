@@ -83,6 +83,10 @@ TOOL_FAILED = {
     "zh": "错误:{tool} 失败({reason})。",
     "en": "Error: {tool} failed ({reason}).",
 }
+RESULT_CUT = {
+    "zh": "\n[… 已截断 truncated:省略 {count} 个字符 …]\n",
+    "en": "\n[… truncated: {count} characters omitted …]\n",
+}
 NOTE_STUB = {
     "zh": "注意:{stub}({tool})。",
     "en": "Note: {stub} ({tool} is unavailable).",
@@ -114,6 +118,10 @@ PROGRESS_STARTED = {"zh": "开始处理", "en": "Started"}
 PROGRESS_TOOL = {"zh": "正在调用 {tool}…", "en": "Calling {tool} …"}
 PROGRESS_DEGRADED = {"zh": "{tool} 已降级:{reason}", "en": "{tool} degraded: {reason}"}
 PROGRESS_RESUMED = {"zh": "由另一个进程接手", "en": "Taken up by another worker"}
+PROGRESS_DONE = {"zh": "{tool} 已返回", "en": "{tool} returned"}
+PROGRESS_MODEL_FAILED = {"zh": "模型调用失败:{status}", "en": "The model call failed: {status}"}
+PROGRESS_PARKED = {"zh": "等待中:{reason}", "en": "Waiting: {reason}"}
+PROGRESS_ENDED = {"zh": "结束,没有答案:{status}", "en": "Ended without an answer: {status}"}
 
 
 def language_of(text: str) -> str:

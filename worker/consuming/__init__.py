@@ -1,0 +1,1 @@
+"""Take tasks from the queue, keep their leases alive, settle them, drain."""

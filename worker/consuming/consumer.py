@@ -1,0 +1,174 @@
+"""Claim leases, keep them alive while the run goes on, settle them, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+from worker.consuming.delivery import DeliveryDesk, Held
+from worker.consuming.heartbeat import Heartbeat
+from worker.core.errors import QueueUnavailable
+from worker.queues.port import Lease, Queue
+from worker.store.port import Journal
+from worker.telemetry.signals import ErrorUnhandled, QueueFailed, TasksDrained
+from worker.telemetry.tell import Telemetry
+
+_CLAIM_MAX = 64  # leases in one claim: enough to amortise it, few enough to share with others
+_RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)  # between claims while the queue is away
+
+
+class Consumer:
+    """Runs up to `slots` tasks at once. A slot is taken before the claim."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        journal: Journal,
+        desk: DeliveryDesk,
+        telemetry: Telemetry,
+        *,
+        owner: str,
+        slots: int,
+        lease_seconds: float,
+        poll_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.slots = slots
+        self.held: dict[str, Held] = {}
+        self.last_claim_at: float | None = None  # of `clock`; the sign of life of receiving
+        self._queue = queue
+        self._desk = desk
+        self._telemetry = telemetry
+        self._owner = owner
+        self._lease_seconds = lease_seconds
+        self._poll_seconds = poll_seconds
+        self._clock = clock
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._draining = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._numbers = itertools.count()
+        self._drained = {"finished": 0, "released": 0, "cancelled": 0}
+        self._heartbeat = Heartbeat(
+            queue,
+            journal,
+            telemetry,
+            lease_seconds=lease_seconds,
+            clock=clock,
+            on_lost=self._on_lost,
+        )
+
+    def __repr__(self) -> str:
+        state = "draining" if self.draining else "claiming"
+        return f"Consumer({self._queue.name}: {state}, {len(self.held)} of {self.slots} slots)"
+
+    @property
+    def draining(self) -> bool:
+        """Whether claiming has stopped for good."""
+        return self._draining.is_set()
+
+    def stop_claiming(self) -> None:
+        """Claim no more; what runs goes on. Safe to call twice."""
+        self._draining.set()
+        self._changed.set()
+
+    async def run(self, *, drain_seconds: float) -> None:
+        """Work until `stop_claiming`, then drain: finish within `drain_seconds`, else hand back.
+
+        Cancelled: everything in work is handed back at once.
+        """
+        beating = asyncio.create_task(self._heartbeat.run(self.held), name="heartbeat")
+        try:
+            await self._claim_until_drain()
+            await self._drain(drain_seconds)
+        finally:
+            self.stop_claiming()
+            await self._release_all()
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+    async def _claim_until_drain(self) -> None:
+        failures = 0
+        while not self.draining:
+            free = self.slots - len(self._tasks)
+            if free <= 0:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            try:
+                leases = await self._queue.claim(
+                    owner=self._owner,
+                    lease_seconds=self._lease_seconds,
+                    wait_seconds=self._poll_seconds,
+                    limit=min(free, _CLAIM_MAX),
+                )
+            except QueueUnavailable as error:
+                self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
+                wait = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
+                failures += 1
+                await self._pause(wait)
+                continue
+            failures = 0
+            self.last_claim_at = self._clock()
+            for lease in leases:
+                self._start(lease)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._draining.wait()
+        except TimeoutError:
+            return
+
+    def _start(self, lease: Lease) -> None:
+        # Not the task's id: with duplicate deliveries one task may be in hand twice.
+        key = f"{lease.id}#{next(self._numbers)}"
+        self.held[key] = Held(lease)
+        task = asyncio.create_task(self._work(key), name=f"task {lease.id}")
+        self._tasks[key] = task
+        task.add_done_callback(lambda _: self._done(key))
+
+    async def _work(self, key: str) -> None:
+        held = self.held[key]
+        if self.draining:
+            # It came with the last claim: nothing has begun, so it goes back at once.
+            await self._desk.hand_back(held, "drain")
+            self._drained["released"] += 1
+            return
+        try:
+            await self._desk.handle(held)
+        except asyncio.CancelledError:
+            if not held.lost:
+                await self._desk.hand_back(held, "drain")
+                self._drained["cancelled"] += 1
+            raise
+        except Exception as error:  # the border of consumer work: the others go on
+            self._telemetry.tell(ErrorUnhandled("consumer", error))
+            await self._desk.hand_back(held, "internal error")
+        if self.draining:
+            self._drained["finished"] += 1
+
+    def _done(self, key: str) -> None:
+        self._tasks.pop(key, None)
+        self.held.pop(key, None)
+        self._changed.set()
+
+    def _on_lost(self, key: str) -> None:
+        task = self._tasks.get(key)
+        if task is not None:
+            task.cancel()
+
+    async def _drain(self, drain_seconds: float) -> None:
+        began = self._clock()
+        running = list(self._tasks.values())
+        if running:
+            await asyncio.wait(running, timeout=drain_seconds)
+        await self._release_all()
+        self._telemetry.tell(TasksDrained(**self._drained, duration_seconds=self._clock() - began))
+
+    async def _release_all(self) -> None:
+        running = list(self._tasks.values())
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,278 @@
+"""One delivery of a task: from the lease in hand to what the queue is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from worker.consuming.publishing import Publisher
+from worker.core.errors import (
+    IllegalEvent,
+    LeaseLost,
+    QueueFull,
+    QueueUnavailable,
+    RunBusy,
+    StoreUnavailable,
+    TaskInvalid,
+)
+from worker.core.limits import Status
+from worker.core.settlement import (
+    TRANSIENT,
+    Deliveries,
+    Settlement,
+    settle_ended,
+    settle_handed_back,
+)
+from worker.core.task import Result, Task
+from worker.intake import check_reply_to, read_task
+from worker.queues.port import Lease, Queue
+from worker.running.runner import RunEnd, Runner
+from worker.store.port import Journal, Run
+from worker.telemetry.signals import (
+    ErrorUnhandled,
+    LeaseWasLost,
+    TaskDeadLettered,
+    TaskProcessing,
+    TaskReceived,
+    TaskRefused,
+    TaskSettled,
+)
+from worker.telemetry.tell import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOptions:
+    """What is the same for every delivery. `worker` is the name that results carry."""
+
+    owner: str
+    worker: str
+    lease_seconds: float
+    max_deliveries: int
+    backoff_seconds: float
+    backoff_seconds_max: float
+
+
+@dataclass(slots=True)
+class Held:
+    """What this worker holds for one task: the lease, and the run once it is open."""
+
+    lease: Lease
+    run: Run | None = None
+    lost: bool = False  # the heartbeat found that somebody else has it
+
+
+class DeliveryDesk:
+    """Handles deliveries, any number at once. Result first, broker last."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        journal: Journal,
+        runner: Runner,
+        known_tools: Callable[[Task], object],
+        telemetry: Telemetry,
+        options: DeliveryOptions,
+        *,
+        wall: Callable[[], float],
+    ) -> None:
+        self._queue = queue
+        self._journal = journal
+        self._runner = runner
+        self._known_tools = known_tools
+        self._telemetry = telemetry
+        self._options = options
+        self._wall = wall
+        self._publisher = Publisher(queue, telemetry)
+
+    async def handle(self, held: Held) -> str:
+        """Take one task as far as it goes and settle it; returns the settlement.
+
+        Never raises but for cancellation: then the run and the lease are still held, and
+        `hand_back` gives them up.
+        """
+        lease = held.lease
+        processing = TaskProcessing(
+            queue=self._queue.name,
+            task_id=lease.id,
+            delivery=lease.deliveries,
+            waited_seconds=max(0.0, self._wall() - lease.enqueued_at),
+            body_bytes=len(lease.body),
+            redelivered=lease.handings > 1,
+        )
+        try:
+            task = self._read(lease, processing)
+        except TaskInvalid as problem:
+            with self._telemetry.watch(processing):
+                await self._refuse(held, problem, processing)
+            return processing.settlement or "lost"
+        with self._telemetry.watch(processing):
+            self._telemetry.tell(
+                TaskReceived(self._queue.name, task.id, lease.deliveries, processing.redelivered)
+            )
+            settlement, result = await self._work(held, task, processing)
+            await self._settle(held, task, settlement, result, processing)
+        return processing.settlement or "lost"
+
+    async def hand_back(self, held: Held, reason: str) -> None:
+        """Give a task up unfinished, without using up a delivery."""
+        try:
+            if held.run is not None:
+                await self._journal.release(held.run)
+            await self._queue.nack(held.lease, delay_seconds=0.0, counted=False, reason=reason)
+            self._telemetry.tell(TaskSettled(self._queue.name, held.lease.id, "release"))
+        except (LeaseLost, StoreUnavailable, QueueUnavailable):
+            # Then the lease runs out by itself, and the next owner fences this one.
+            self._telemetry.tell(LeaseWasLost(self._queue.name, held.lease.id))
+
+    def _read(self, lease: Lease, processing: TaskProcessing) -> Task:
+        task = read_task(lease.body, default_id=lease.id)
+        processing.task_id = task.id
+        processing.session_id = task.session_id
+        processing.traceparent = task.traceparent
+        processing.tracestate = task.tracestate
+        check_reply_to(task, queue=self._queue.name)
+        self._known_tools(task)
+        return task
+
+    async def _work(
+        self, held: Held, task: Task, processing: TaskProcessing
+    ) -> tuple[Settlement | None, Result | None]:
+        if task.not_before is not None and task.not_before > self._wall():
+            delay = task.not_before - self._wall()
+            return settle_handed_back("not_before", delay_seconds=delay), None
+        try:
+            end = await self._run(held, task)
+        except RunBusy as busy:
+            return settle_handed_back("busy", delay_seconds=busy.retry_after_seconds), None
+        except LeaseLost:
+            return None, None
+        except (StoreUnavailable, QueueUnavailable) as error:
+            processing.error_type, processing.error = "connection", str(error)
+            return None, None
+        except IllegalEvent as error:
+            processing.error_type, processing.error = "internal", str(error)
+            return await self._give_up(task, f"corrupt journal: {error}")
+        except Exception as error:  # the border of consumer work: a bug costs one delivery
+            processing.error_type, processing.error = "internal", type(error).__name__
+            self._telemetry.tell(ErrorUnhandled("loop", error))
+            return await self._after_bug(held, task, error)
+        processing.status = None if end.result is None else str(end.result.status)
+        return end.settlement, end.result
+
+    async def _run(self, held: Held, task: Task) -> RunEnd:
+        opened = await self._journal.open(
+            task.id, owner=self._options.owner, lease_seconds=self._options.lease_seconds
+        )
+        if opened.result is not None:
+            # It ended before, and the broker was not told: say it again, with the same result id.
+            reason = f"{opened.result.status}: {opened.result.error or ''}"
+            ended = settle_ended(opened.result.status, reason, self._deliveries(held, last=True))
+            return RunEnd(ended, opened.result)
+        held.run = opened.run
+        return await self._runner.run(task, opened, self._deliveries(held))
+
+    def _deliveries(self, held: Held, *, last: bool = False) -> Deliveries:
+        options = self._options
+        return Deliveries(
+            options.max_deliveries if last else held.lease.deliveries,
+            options.max_deliveries,
+            options.backoff_seconds,
+            options.backoff_seconds_max,
+        )
+
+    async def _after_bug(
+        self, held: Held, task: Task, error: Exception
+    ) -> tuple[Settlement | None, Result | None]:
+        text = f"internal error: {type(error).__name__}"
+        settlement = settle_ended(Status.ERROR, text, self._deliveries(held))
+        if settlement.action == "dead_letter":
+            return await self._give_up(task, settlement.reason)
+        try:
+            if held.run is not None:
+                await self._journal.release(held.run)
+        except (LeaseLost, StoreUnavailable):
+            return None, None
+        return settlement, None
+
+    async def _give_up(self, task: Task, reason: str) -> tuple[Settlement | None, Result | None]:
+        result = self._failed(task.id, Status.ERROR, reason)
+        try:
+            await self._journal.put_result(result)
+        except StoreUnavailable:
+            return None, None
+        return Settlement("dead_letter", reason=reason), result
+
+    async def _refuse(self, held: Held, problem: TaskInvalid, processing: TaskProcessing) -> None:
+        task_id, name = processing.task_id, self._queue.name
+        self._telemetry.tell(TaskRefused(name, task_id, problem.kind, str(problem)))
+        result = self._failed(task_id, Status.REJECTED, str(problem))
+        try:
+            await self._journal.put_result(result)
+        except StoreUnavailable as error:
+            processing.error_type, processing.error = "connection", str(error)
+            return
+        processing.status = str(Status.REJECTED)
+        settlement = Settlement("dead_letter", reason=f"rejected: {problem}")
+        await self._settle(held, None, settlement, result, processing)
+
+    def _failed(self, task_id: str, status: Status, error: str) -> Result:
+        now = self._wall()
+        return Result(
+            task_id=task_id,
+            status=status,
+            error=error,
+            started_at=now,
+            ended_at=now,
+            worker=self._options.worker,
+            trace_id=self._telemetry.trace_id(),
+        )
+
+    async def _settle(
+        self,
+        held: Held,
+        task: Task | None,
+        settlement: Settlement | None,
+        result: Result | None,
+        processing: TaskProcessing,
+    ) -> None:
+        name, task_id, lease = self._queue.name, processing.task_id, held.lease
+        if settlement is None or held.lost:
+            self._telemetry.tell(LeaseWasLost(name, task_id))
+            processing.settlement = "lost"
+            return
+        try:
+            if result is not None and task is not None:
+                await self._publisher.publish(result, task.reply_to)
+            match settlement.action:
+                case "ack":
+                    await self._queue.ack(lease)
+                case "dead_letter":
+                    await self._queue.dead_letter(lease, reason=settlement.reason)
+                    cause = _cause(result)
+                    self._telemetry.tell(TaskDeadLettered(name, task_id, cause, settlement.reason))
+                case _:
+                    await self._queue.nack(
+                        lease,
+                        delay_seconds=settlement.delay_seconds,
+                        counted=settlement.counted,
+                        reason=settlement.reason,
+                    )
+        except (LeaseLost, QueueUnavailable, QueueFull):
+            # Harmless: the ending is in the journal, and a redelivery finds it there.
+            self._telemetry.tell(LeaseWasLost(name, task_id))
+            processing.settlement = "lost"
+            return
+        processing.settlement = settlement.action
+        self._telemetry.tell(
+            TaskSettled(
+                name, task_id, settlement.action, processing.status, settlement.delay_seconds
+            )
+        )
+
+
+def _cause(result: Result | None) -> str:
+    if result is None:
+        return "corrupt"
+    if result.status == Status.REJECTED:
+        return "rejected"
+    return "deliveries" if result.status in TRANSIENT else "permanent"

@@ -1,0 +1,121 @@
+"""What a worker does now and then: measure the queue, forget old runs, answer for the dead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from worker.consuming.publishing import Publisher
+from worker.core.errors import QueueUnavailable, StoreUnavailable, TaskInvalid
+from worker.core.limits import Status
+from worker.core.task import Result
+from worker.intake import read_task
+from worker.queues.port import DeadLetter, Depth, Queue
+from worker.store.port import Journal
+from worker.telemetry.signals import QueueFailed, QueueMeasured, TaskDeadLettered
+from worker.telemetry.tell import Telemetry
+
+MEASURE_SECONDS = 5.0
+_SWEEP_MAX = 200  # dead letters looked at in one sweep
+
+
+class Housekeeper:
+    """Measures every few seconds, prunes every `prune_seconds`.
+
+    A task that killed its worker too often is dead-lettered by the claim itself, before any code
+    of ours runs; it is the sweep that then gives it the result that every task must have.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        journal: Journal,
+        telemetry: Telemetry,
+        *,
+        retention_seconds: float,
+        prune_seconds: float,
+        worker: str,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self.depth = Depth()
+        self._queue = queue
+        self._journal = journal
+        self._telemetry = telemetry
+        self._retention_seconds = retention_seconds
+        self._prune_seconds = prune_seconds
+        self._worker = worker
+        self._clock = clock
+        self._publisher = Publisher(queue, telemetry)
+        self._wall = wall
+        self._pruned_at = clock()
+        self._dead_seen = -1
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        while True:
+            await self.once()
+            await asyncio.sleep(min(MEASURE_SECONDS, self._prune_seconds))
+
+    async def once(self) -> None:
+        """Do what is due. An engine that is away is told and tried again the next time."""
+        try:
+            await self.measure()
+            if self.depth.dead != self._dead_seen:
+                await self.answer_for_the_dead()
+                self._dead_seen = self.depth.dead
+            if self._clock() - self._pruned_at >= self._prune_seconds:
+                self._pruned_at = self._clock()
+                await self._journal.prune(older_than_seconds=self._retention_seconds)
+                await self._queue.prune(older_than_seconds=self._retention_seconds)
+        except (QueueUnavailable, StoreUnavailable) as error:
+            self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
+
+    async def measure(self) -> Depth:
+        """Read the depth of the queue and tell it."""
+        depth = self.depth = await self._queue.depth()
+        self._telemetry.tell(
+            QueueMeasured(
+                self._queue.name,
+                depth.ready,
+                depth.delayed,
+                depth.leased,
+                depth.parked,
+                depth.dead,
+                depth.oldest_ready_seconds,
+            )
+        )
+        return depth
+
+    async def answer_for_the_dead(self) -> int:
+        """Give every dead letter that has none a result; returns how many it were."""
+        answered = 0
+        for letter in await self._queue.dead(limit=_SWEEP_MAX):
+            answered += await self._answer_for(letter)
+        return answered
+
+    async def _answer_for(self, letter: DeadLetter) -> bool:
+        try:
+            task = read_task(letter.body, default_id=letter.id)
+            task_id, reply_to = task.id, task.reply_to
+        except TaskInvalid:
+            task_id, reply_to = letter.id, None
+        now = self._wall()
+        result = Result(
+            task_id=task_id,
+            status=Status.ERROR,
+            error=f"dead-lettered: {letter.reason}",
+            started_at=letter.enqueued_at,
+            ended_at=now,
+            worker=self._worker,
+        )
+        if await self._journal.result(task_id) is not None:
+            return False
+        # Published before it is stored: a crash in between repeats it, with the same id.
+        await self._publisher.publish(result, reply_to)
+        if not await self._journal.put_result(result):
+            return False
+        self._telemetry.tell(
+            TaskDeadLettered(self._queue.name, task_id, "deliveries", letter.reason)
+        )
+        return True

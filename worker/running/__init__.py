@@ -1,0 +1,1 @@
+"""Drive runs: perform the effects the loop asks for, journal the outcomes."""

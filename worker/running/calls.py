@@ -1,0 +1,183 @@
+"""Make the tool calls of one step: each watched, guarded, journaled and answered exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from worker.core.digest import arguments_hash, idempotency_key
+from worker.core.effects import CallTools
+from worker.core.events import ToolReturned, ToolStarted
+from worker.core.messages import Observation, Source, ToolCall
+from worker.core.observing import refused, unknown_outcome
+from worker.core.task import Task
+from worker.registry import Registry, Tool
+from worker.running.observe import observation_of
+from worker.running.recorder import Recorder
+from worker.running.toolguard import ToolGuards
+from worker.telemetry.signals import ToolCalling
+from worker.telemetry.tell import Telemetry
+from worker.toolcontext import ToolContext
+
+
+@dataclass(frozen=True, slots=True)
+class CallerOptions:
+    """What every call shares. `max_result_chars` bounds what the model sees of one result."""
+
+    max_result_chars: int = 20_000
+    http: Any = None
+    fetch: Callable[..., Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ToolCaller:
+    """Performs `CallTools`. Calls run side by side, those of one sequential group in call order."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        guards: ToolGuards,
+        telemetry: Telemetry,
+        options: CallerOptions,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._registry = registry
+        self._guards = guards
+        self._telemetry = telemetry
+        self._options = options
+        self._clock = clock
+        self._wall = wall
+
+    async def perform(self, effect: CallTools, task: Task, recorder: Recorder) -> None:
+        """Answer every call of the effect; each observation is journaled as it comes.
+
+        A failed call is an observation, never an exception; what raises is the journal.
+        Cancelled: running calls are cancelled and stay unanswered (in doubt, if they had intents).
+        """
+        for call, observation in effect.answered:
+            await self._answer(call, observation, effect.step, recorder)
+        lanes: dict[str, list[ToolCall]] = {}
+        for call in effect.calls:
+            tool = self._registry.get(call.name)
+            lane = (tool.sequential if tool else None) or f"call:{call.id}"
+            lanes.setdefault(lane, []).append(call)
+        if len(lanes) == 1:
+            for lane in lanes.values():
+                await self._lane(lane, effect, task, recorder)
+            return
+        async with asyncio.TaskGroup() as group:
+            for lane in lanes.values():
+                group.create_task(self._lane(lane, effect, task, recorder))
+
+    async def _lane(
+        self, calls: list[ToolCall], effect: CallTools, task: Task, recorder: Recorder
+    ) -> None:
+        for call in calls:
+            if call.problem is not None:
+                await self._answer(call, refused(call), effect.step, recorder)
+            else:
+                await self._call(call, effect, task, recorder)
+
+    async def _answer(
+        self, call: ToolCall, observation: Observation, step: int, recorder: Recorder
+    ) -> None:
+        with self._telemetry.watch(self._operation(call, step)) as operation:
+            _settle(operation, observation)
+        await recorder.record(ToolReturned(self._wall(), call.id, observation))
+
+    async def _call(
+        self, call: ToolCall, effect: CallTools, task: Task, recorder: Recorder
+    ) -> None:
+        tool = self._registry.get(call.name)
+        with self._telemetry.watch(self._operation(call, effect.step)) as operation:
+            if tool is None:
+                # The tool was there when the model asked, and left with a deploy.
+                gone = unknown_outcome(language=recorder.loop.language, reason="tool_gone")
+                observation = gone
+            else:
+                observation = await self._run(tool, call, effect, task, recorder)
+            _settle(operation, observation)
+            await recorder.record(ToolReturned(self._wall(), call.id, observation))
+
+    async def _run(
+        self, tool: Tool, call: ToolCall, effect: CallTools, task: Task, recorder: Recorder
+    ) -> Observation:
+        loop = recorder.loop
+        key = idempotency_key(task.id, effect.step, call.id)
+        context = self._context(task, call, key, loop.language)
+        if loop.deadline is not None:
+            context.deadline = self._clock() + max(0.0, loop.deadline - self._wall())
+        in_doubt = call.id in effect.in_doubt
+        if in_doubt and tool.effect == "write":
+            return await self._reconcile(tool, call, context)
+        if tool.effect != "read" and not in_doubt:
+            await recorder.record(ToolStarted(self._wall(), call.id, key))
+        return await self._guarded(tool, call, context)
+
+    async def _guarded(self, tool: Tool, call: ToolCall, context: ToolContext) -> Observation:
+        limit = self._options.max_result_chars
+        outcome = await self._guards.call(tool, call.arguments or {}, context, max_chars=limit)
+        observation = observation_of(tool, outcome, language=context.language)
+        lost = tool.effect == "write" and observation.source is Source.UNKNOWN
+        if lost and tool.verify is not None:
+            return await self._reconcile(tool, call, context)
+        return observation
+
+    async def _reconcile(self, tool: Tool, call: ToolCall, context: ToolContext) -> Observation:
+        # The effect may have happened: only the tool's own verify may say that it has not.
+        unknown = unknown_outcome(language=context.language, reason="interrupted")
+        if tool.verify is None:
+            return unknown
+        limit = self._options.max_result_chars
+        outcome = await self._guards.verify(tool, call.arguments or {}, context, max_chars=limit)
+        if outcome is None:
+            return unknown
+        if outcome.value is not None:
+            return observation_of(tool, outcome, language=context.language)
+        # verify said that nothing happened, so this is the first time that the effect is made; it
+        # gets no second reconciliation, whatever becomes of it.
+        again = await self._guards.call(tool, call.arguments or {}, context, max_chars=limit)
+        return observation_of(tool, again, language=context.language)
+
+    def _context(self, task: Task, call: ToolCall, key: str, language: str) -> ToolContext:
+        context = ToolContext(
+            http=self._options.http,
+            idempotency_key=key,
+            task_id=task.id,
+            session_id=task.session_id,
+            tenant=task.tenant,
+            language=language,
+            call_id=call.id,
+            options=self._options.options,
+            clock=self._clock,
+        )
+        if self._options.fetch is not None:
+            context.fetch = self._options.fetch
+        return context
+
+    def _operation(self, call: ToolCall, step: int) -> ToolCalling:
+        tool = self._registry.get(call.name)
+        return ToolCalling(
+            tool_name=call.name,
+            arguments_hash=arguments_hash(call.arguments),
+            step_count=step,
+            call_id=call.id,
+            dependency=tool.dependency if tool else "",
+            known=tool is not None,
+        )
+
+
+def _settle(operation: ToolCalling, observation: Observation) -> None:
+    operation.execution_time = observation.duration_seconds
+    operation.status_code = observation.status_code
+    operation.result_size = observation.result_bytes
+    operation.source = str(observation.source)
+    operation.reason = observation.reason
+    operation.attempts = observation.attempts
+    operation.age_seconds = observation.age_seconds
+    operation.retry_after_seconds = observation.retry_after_seconds
+    operation.error_type = observation.error_type

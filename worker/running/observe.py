@@ -1,0 +1,90 @@
+"""Turn the outcome of a guarded tool call into the observation that the model reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worker.core.errors import ToolError
+from worker.core.messages import Observation, Source
+from worker.core.observing import (
+    error_text,
+    status_code_of,
+    told_alternative,
+    told_failure,
+    told_stale,
+    told_stub,
+    unknown_outcome,
+)
+from worker.guard.policy import Outcome
+from worker.registry import Tool
+from worker.telemetry.redact import redact_text
+
+_ERROR_CHARS_MAX = 500
+# After one of these nobody knows whether a write has happened.
+_LOST = frozenset({"timeout", "connection", "http_5xx"})
+
+
+def observation_of(tool: Tool, outcome: Outcome[Any], *, language: str) -> Observation:
+    """Build the observation. `outcome.value` is as `toolguard.shaped` made it, or the stub."""
+    match outcome.source:
+        case Source.LIVE:
+            return _live(tool, outcome)
+        case Source.ALTERNATIVE:
+            content = told_alternative(outcome.value["content"], language=language)
+            return _with(outcome, content)
+        case Source.STALE:
+            age = outcome.age_seconds or 0.0
+            content = told_stale(outcome.value["content"], tool.name, age, language=language)
+            return _with(outcome, content)
+        case Source.STUB:
+            stub = str(outcome.value)
+            retry_after = outcome.retry_after_seconds
+            content = told_stub(stub, tool.name, retry_after, language=language)
+            return _with(outcome, content, stub=stub)
+        case _:
+            return _failed(tool, outcome, language)
+
+
+def _live(tool: Tool, outcome: Outcome[Any]) -> Observation:
+    value = outcome.value
+    return Observation(
+        value["content"],
+        Source.LIVE,
+        attempts=outcome.attempts,
+        duration_seconds=outcome.duration_seconds,
+        result_bytes=value["result_bytes"],
+        empty=value["empty"] and tool.effect == "read",
+    )
+
+
+def _failed(tool: Tool, outcome: Outcome[Any], language: str) -> Observation:
+    if tool.effect == "write" and outcome.sent and outcome.error_type in _LOST:
+        return unknown_outcome(
+            language=language, reason=outcome.error_type or "lost", attempts=outcome.attempts
+        )
+    error, reason = outcome.error, outcome.reason or outcome.error_type or "error"
+    if isinstance(error, ToolError) or outcome.error_type in ("internal", "other"):
+        # The tool's own words: they may tell the model what to do better.
+        text = redact_text(str(error))[:_ERROR_CHARS_MAX] or type(error).__name__
+        content = error_text("tool_error", text, tool=tool.name)
+    else:
+        content = told_failure(tool.name, reason, language=language)
+    return _with(outcome, content)
+
+
+def _with(outcome: Outcome[Any], content: str, *, stub: str | None = None) -> Observation:
+    status = outcome.status_code or status_code_of(outcome.error_type, outcome.error)
+    return Observation(
+        content,
+        outcome.source,
+        error_type=outcome.error_type,
+        reason=outcome.reason or outcome.error_type,
+        status_code=status,
+        attempts=outcome.attempts,
+        duration_seconds=outcome.duration_seconds,
+        result_bytes=len(content.encode("utf-8", "replace")),
+        age_seconds=outcome.age_seconds,
+        retry_after_seconds=outcome.retry_after_seconds,
+        stub=stub,
+        dependency_failed=outcome.dependency_failed,
+    )

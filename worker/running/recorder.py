@@ -1,0 +1,66 @@
+"""Write the facts of one run: journal first, then the loop.
+
+Facts that arrive while a write is under way go out together with the next one, so that parallel
+calls cost few writes and never race for a place in the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from worker.core.errors import WorkerError
+from worker.core.events import Event
+from worker.core.loop import Loop
+from worker.store.port import Journal, Run
+from worker.telemetry.signals import StepUpdated
+from worker.telemetry.tell import Telemetry
+
+
+class Recorder:
+    """The pen of one run. Raises what the journal raises (LeaseLost, StoreUnavailable)."""
+
+    def __init__(self, loop: Loop, run: Run, journal: Journal, telemetry: Telemetry) -> None:
+        self.loop = loop
+        self.run = run
+        self._journal = journal
+        self._telemetry = telemetry
+        self._deferred: list[Event] = []
+        self._waiting: list[Event] = []
+        self._turn = asyncio.Lock()
+        self._failure: WorkerError | None = None
+
+    def defer(self, event: Event) -> None:
+        """Take a fact in now and write it with the next one.
+
+        Only for what would be decided again in the same way after a crash.
+        """
+        self._deferred.append(event)
+        self.loop.apply(event)
+
+    async def record(self, event: Event) -> None:
+        """Write a fact durably, then let the loop know it.
+
+        Cancelled: the fact is in the journal or not; the caller must let go of the run.
+        """
+        self._waiting.append(event)
+        async with self._turn:
+            if self._failure is not None:
+                # The fact may have been in the write that failed: nobody may go on as if it stood.
+                raise self._failure
+            if all(fact is not event for fact in self._waiting):
+                return  # it went out with somebody else's write
+            batch, self._waiting = self._waiting, []
+            deferred, self._deferred = self._deferred, []
+            try:
+                await self._journal.append(self.run, [*deferred, *batch])
+            except WorkerError as error:
+                self._failure = error
+                raise
+            for fact in batch:
+                self.loop.apply(fact)
+        self._telemetry.tell(StepUpdated(self.run.id, self.run.next_seq - 1, "", is_final=False))
+
+    def unwritten(self) -> list[Event]:
+        """Take the facts that still have to be written, for the last write of the run."""
+        deferred, self._deferred = self._deferred, []
+        return deferred

@@ -1,0 +1,206 @@
+"""Drive one run: perform the effects the loop asks for, journal the outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from worker.core.effects import AddNote, CallModel, CallTools, Finish, Park
+from worker.core.ending import observations, result_of
+from worker.core.errors import ModelError
+from worker.core.events import Ended, ModelFailed, ModelReplied, NoteAdded, Resumed
+from worker.core.limits import Status, final_status
+from worker.core.loop import Loop
+from worker.core.messages import ReplyKind
+from worker.core.opening import Opening, limits_of, open_run
+from worker.core.settlement import Deliveries, Settlement, settle_ended, settle_parked
+from worker.core.task import Result, Task
+from worker.model.port import Model, ModelRequest, OfferedTool
+from worker.registry import Registry
+from worker.running.calls import ToolCaller
+from worker.running.recorder import Recorder
+from worker.store.port import Journal, Opened
+from worker.telemetry.signals import RunLoop, Step
+from worker.telemetry.tell import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """What became of one execution: what to tell the queue, and the result if there is one."""
+
+    settlement: Settlement
+    result: Result | None = None
+
+
+class Runner:
+    """Executes runs, any number at once; it holds nothing of any of them."""
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        registry: Registry,
+        caller: ToolCaller,
+        journal: Journal,
+        telemetry: Telemetry,
+        opening: Opening,
+        worker: str,
+        wall: Callable[[], float],
+    ) -> None:
+        self.model = model
+        self._registry = registry
+        self._caller = caller
+        self._journal = journal
+        self._telemetry = telemetry
+        self._opening = opening
+        self._worker = worker
+        self._wall = wall
+
+    async def run(
+        self,
+        task: Task,
+        opened: Opened,
+        deliveries: Deliveries,
+        *,
+        history: list[dict[str, Any]] | None = None,
+    ) -> RunEnd:
+        """Take a run from where its journal stands to an end, and write its result.
+
+        Raises LeaseLost when somebody else owns the run, StoreUnavailable, and IllegalEvent for a
+        journal that contradicts itself. Cancelled: what is journaled stays; the caller releases.
+        """
+        assert opened.run is not None
+        loop = Loop.replay(limits_of(task, self._opening.limits), opened.events)
+        recorder = Recorder(loop, opened.run, self._journal, self._telemetry)
+        offered = self._offered(task, loop)
+        if loop.started is None:
+            names = tuple(tool.name for tool in offered)
+            now = self._wall()
+            recorder.defer(open_run(task, self._opening, now=now, tools=names, history=history))
+        elif loop.failed is not None or loop.parked is not None:
+            recorder.defer(Resumed(self._wall(), deliveries.number))
+        with self._telemetry.watch(self._operation(task, loop, opened)) as operation:
+            try:
+                effect = await self._drive(task, loop, recorder, offered)
+                return await self._end(effect, loop, recorder, deliveries, operation)
+            finally:
+                _describe(operation, loop, self._wall())
+
+    def _offered(self, task: Task, loop: Loop) -> list[OfferedTool]:
+        # A resumed run is offered what it was offered when it began, as far as it is still there.
+        if loop.started is None:
+            return self._registry.offered(task.tools)
+        known = self._registry.names
+        return self._registry.offered([name for name in loop.started.tools if name in known])
+
+    async def _drive(
+        self, task: Task, loop: Loop, recorder: Recorder, offered: list[OfferedTool]
+    ) -> Finish | Park:
+        while True:
+            if recorder.run.cancel_requested and loop.ended is None:
+                ended = Ended(self._wall(), Status.CANCELLED, "cancelled on request")
+                await recorder.record(ended)
+            effect = loop.next(self._wall())
+            match effect:
+                case CallModel():
+                    await self._step(effect, task, recorder, offered)
+                case CallTools():
+                    with self._telemetry.watch(Step(effect.step, outcome="tool_calls")):
+                        await self._caller.perform(effect, task, recorder)
+                case AddNote():
+                    await recorder.record(NoteAdded(self._wall(), effect.kind, effect.text))
+                case _:
+                    return effect
+
+    async def _step(
+        self, effect: CallModel, task: Task, recorder: Recorder, offered: list[OfferedTool]
+    ) -> None:
+        """One model reply and the calls that it asks for, under one span."""
+        loop = recorder.loop
+        with self._telemetry.watch(Step(effect.step)) as step:
+            await self._think(effect, task, recorder, offered)
+            if loop.failed is not None:
+                step.outcome, step.error_type = "error", "other"
+                return
+            kind = loop.last.kind if loop.last else None
+            step.outcome = "final_answer" if kind is ReplyKind.ANSWER else "tool_calls"
+            if recorder.run.cancel_requested:
+                return
+            following = loop.next(self._wall())
+            if isinstance(following, CallTools):
+                await self._caller.perform(following, task, recorder)
+
+    async def _think(
+        self, effect: CallModel, task: Task, recorder: Recorder, offered: list[OfferedTool]
+    ) -> None:
+        request = ModelRequest(
+            messages=effect.messages,
+            tools=offered,
+            allow_calls=effect.allow_calls,
+            seconds_left=effect.seconds_left,
+            run_id=task.id,
+        )
+        try:
+            reply = await self.model.reply(request)
+        except ModelError as error:
+            failure = ModelFailed(
+                at=self._wall(),
+                status=error.status,
+                error=str(error),
+                transient=error.transient,
+                text=error.text,
+                retry_after_seconds=error.retry_after_seconds,
+            )
+            await recorder.record(failure)
+        else:
+            await recorder.record(ModelReplied(self._wall(), reply))
+
+    async def _end(
+        self,
+        effect: Finish | Park,
+        loop: Loop,
+        recorder: Recorder,
+        deliveries: Deliveries,
+        operation: RunLoop,
+    ) -> RunEnd:
+        now = self._wall()
+        if isinstance(effect, Park):
+            await self._journal.release(recorder.run)
+            return RunEnd(settle_parked(max(0.0, (effect.until or now) - now), effect.reason))
+        hint = effect.retry_after_seconds
+        settlement = settle_ended(effect.status, effect.error, deliveries, hint_seconds=hint)
+        if settlement.action == "retry":
+            operation.error = effect.error
+            await self._journal.release(recorder.run)
+            return RunEnd(settlement)
+        result = result_of(loop, effect, ended_at=now, worker=self._worker)
+        result = replace(result, trace_id=self._telemetry.trace_id())
+        await self._journal.finish(recorder.run, recorder.unwritten(), result)
+        operation.status = str(result.status)
+        operation.error = result.error
+        return RunEnd(settlement, result)
+
+    def _operation(self, task: Task, loop: Loop, opened: Opened) -> RunLoop:
+        return RunLoop(
+            task_id=task.id,
+            session_id=task.session_id or task.id,
+            user_input=task.input,
+            start_time=self._wall(),
+            model=self.model.name,
+            resumed=bool(opened.events),
+        )
+
+
+def _describe(operation: RunLoop, loop: Loop, now: float) -> None:
+    operation.total_steps = loop.replies
+    operation.end_time = max(now, operation.start_time)
+    operation.final_status = final_status(operation.status) if operation.status else "error"
+    rows = observations(loop)
+    operation.degraded = tuple(
+        str(o.source) for _, o in rows if o.source not in ("live", "error") or o.dependency_failed
+    )
+    operation.tool_calls = len(rows)
+    operation.model_calls = loop.usage.model_calls
+    operation.prompt_tokens = loop.usage.prompt_tokens
+    operation.completion_tokens = loop.usage.completion_tokens

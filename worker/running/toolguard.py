@@ -1,0 +1,181 @@
+"""Each tool behind the guard of its dependency: what the author declared, settings on top."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import orjson
+
+from worker.guard.guard import Guards
+from worker.guard.policy import AttemptInfo, CallPolicy, Fallback, GuardPolicy, LastGood, Outcome
+from worker.registry import Tool
+from worker.settings import GuardOverride, GuardSettings
+from worker.toolcontext import ToolContext
+from worker.toolresult import normalise_result
+
+_GUARD_FIELDS = {each.name for each in fields(GuardPolicy)}
+
+
+class ToolGuards:
+    """Calls tools through guards. Policies are built once per tool."""
+
+    def __init__(
+        self,
+        guards: Guards,
+        settings: GuardSettings,
+        overrides: Mapping[str, GuardOverride],
+        last_good: LastGood | None = None,
+    ) -> None:
+        self._guards = guards
+        self._settings = settings
+        self._overrides = overrides
+        self._last_good = last_good
+        self._policies: dict[str, CallPolicy] = {}
+
+    async def call(
+        self, tool: Tool, arguments: dict[str, Any], context: ToolContext, *, max_chars: int
+    ) -> Outcome[Any]:
+        """Make one guarded call. A live value is `{content, result_bytes, truncated, empty}`.
+
+        Never raises for a failed tool; cancellation passes.
+        """
+        attempt: Callable[[AttemptInfo], Any]
+        if tool.is_async:
+
+            async def attempt(info: AttemptInfo) -> Any:
+                value = await tool.call(arguments, context)
+                return shaped(value, max_chars, context.language)
+        else:
+
+            def attempt(info: AttemptInfo) -> Any:
+                return shaped(tool.call(arguments, context), max_chars, context.language)
+
+        policy = self._policy(tool)
+        if tool.alternative is not None and policy.fallback is not None:
+            policy = replace(
+                policy,
+                fallback=replace(
+                    policy.fallback, alternative=_alternative(tool, arguments, context, max_chars)
+                ),
+            )
+        return await self._guards.get(tool.dependency).call(
+            attempt,
+            policy,
+            deadline=context.deadline,
+            scope=context.tenant or "",
+            arguments_key=_key(arguments) if tool.stale_seconds else "",
+        )
+
+    async def verify(
+        self, tool: Tool, arguments: dict[str, Any], context: ToolContext, *, max_chars: int
+    ) -> Outcome[Any] | None:
+        """Ask the tool whether an interrupted write was done.
+
+        An outcome with a value: it was. With value None: it was not. None: nobody knows.
+        """
+
+        async def attempt(info: AttemptInfo) -> Any:
+            value = tool.call_verify(arguments, context)
+            if isinstance(value, Awaitable):
+                value = await value
+            return None if value is None else shaped(value, max_chars, context.language)
+
+        policy = replace(self._policy(tool), fallback=None, repeatable=True)
+        guard = self._guards.get(tool.dependency)
+        outcome = await guard.call(attempt, policy, deadline=context.deadline)
+        return outcome if outcome.error is None else None
+
+    def _policy(self, tool: Tool) -> CallPolicy:
+        policy = self._policies.get(tool.name)
+        if policy is None:
+            policy = self._policies[tool.name] = self._build(tool)
+        return policy
+
+    def _build(self, tool: Tool) -> CallPolicy:
+        settings = self._settings
+        said = {"timeout_seconds": tool.timeout_seconds, "attempts": tool.attempts}
+        for name in (tool.dependency, tool.name):
+            override = self._overrides.get(name)
+            if override is not None:
+                said |= override.model_dump(exclude_none=True)
+        timeout = said.get("timeout_seconds") or settings.timeout_seconds
+        deadline = said.get("deadline_seconds") or max(settings.deadline_seconds, timeout)
+        fallback = None
+        if tool.stub is not None or tool.stale_seconds or tool.alternative:
+            fallback = Fallback(
+                last_good=self._last_good if tool.stale_seconds else None,
+                stale_seconds=tool.stale_seconds,
+                stub=tool.stub,
+                alternative_seconds=min(timeout, 2.0),
+            )
+        return CallPolicy(
+            kind="tool",
+            target=tool.name,
+            timeout_seconds=timeout,
+            deadline_seconds=max(deadline, timeout),
+            attempts=int(said.get("attempts") or settings.attempts),
+            backoff_seconds=settings.backoff_seconds,
+            backoff_seconds_max=settings.backoff_seconds_max,
+            repeatable=tool.effect != "write",
+            fallback=fallback,
+        )
+
+
+def default_policy(settings: GuardSettings) -> GuardPolicy:
+    """The guard of a dependency that nobody said more about."""
+    values = {k: v for k, v in settings.model_dump().items() if k in _GUARD_FIELDS}
+    return GuardPolicy(**values)
+
+
+def policies_of(
+    tools: list[Tool], settings: GuardSettings, overrides: Mapping[str, GuardOverride]
+) -> dict[str, GuardPolicy]:
+    """The guard policy of each dependency: the authors' word, then the settings'.
+
+    Where tools share a dependency, the smallest `fail_max` that one of them declares counts.
+    """
+    base = asdict(default_policy(settings))
+    policies: dict[str, GuardPolicy] = {}
+    for tool in tools:
+        known = policies.get(tool.dependency)
+        values = dict(base) if known is None else asdict(known)
+        if tool.fail_max is not None:
+            shared = values["fail_max"] if known is not None else tool.fail_max
+            values["fail_max"] = min(tool.fail_max, shared)
+        for name in (tool.dependency, tool.name):
+            override = overrides.get(name)
+            if override is not None:
+                said = override.model_dump(exclude_none=True)
+                values |= {k: v for k, v in said.items() if k in _GUARD_FIELDS}
+        policies[tool.dependency] = GuardPolicy(**values)
+    return policies
+
+
+def shaped(value: Any, max_chars: int, language: str) -> dict[str, Any]:
+    """A tool's value as text for the model, with what was learned on the way; JSON throughout."""
+    result = normalise_result(value, max_chars=max_chars, language=language)
+    return {
+        "content": result.content,
+        "result_bytes": result.result_bytes,
+        "truncated": result.truncated,
+        "empty": result.empty,
+    }
+
+
+def _alternative(
+    tool: Tool, arguments: dict[str, Any], context: ToolContext, max_chars: int
+) -> Callable[[AttemptInfo], Any]:
+    async def alternative(info: AttemptInfo) -> Any:
+        value = tool.call_alternative(arguments, context)
+        if asyncio.iscoroutine(value) or isinstance(value, Awaitable):
+            value = await value
+        return shaped(value, max_chars, context.language)
+
+    return alternative
+
+
+def _key(arguments: dict[str, Any]) -> str:
+    return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS).decode()
