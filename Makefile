@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 UNIT   := -m "not system and not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint unit test-versions bench image image-check lock format clean
+.PHONY: help setup run test check lint unit test-versions bench image image-check fresh-check lock format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,7 @@ run: setup ## Show a whole worker at work, without a key or a network
 	@$(BIN)/loopworker demo
 
 test: setup ## All tests (STRICT=1: a missing server is a failure, not a skip)
+	@scripts/test-needs.sh
 	@$(PYTEST) $(ARGS)
 
 check: lint unit ## Before each commit: lint and the unit tests, in under a minute
@@ -44,6 +45,9 @@ image: ## Build the container image (needs an engine: docker, podman or buildah)
 
 image-check: setup ## Carry out the Dockerfile's own steps without an engine, and use the result
 	@$(BIN)/python -m deploy.image.check $(ARGS)
+
+fresh-check: setup ## Follow the README on a machine that has Python, pip and make only
+	@$(BIN)/python -m deploy.image.fresh $(ARGS)
 
 lock: ## Resolve the dependencies anew and write the lock files
 	@scripts/lock.sh

@@ -71,7 +71,18 @@ def is_healthy(venv: Path) -> bool:
     except (OSError, subprocess.SubprocessError):
         return False
     expected = f"{venv}\n{sys.version}\n{sys.base_prefix}\n"
-    return answer == expected and can_install(venv)
+    return answer == expected and was_made_here(venv) and can_install(venv)
+
+
+def was_made_here(venv: Path) -> bool:
+    """Say whether the environment was created at this path: its scripts name that path."""
+    try:
+        made = (venv / "pyvenv.cfg").read_text()
+    except OSError:
+        return False
+    return any(
+        line.startswith("command") and line.endswith(f" {venv}") for line in made.splitlines()
+    )
 
 
 def can_install(venv: Path) -> bool:

@@ -12,26 +12,34 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("worker", "tools")
 
+# A room may be more than one file: this module lives in the room of its neighbour.
+ROOM_OF = {"configuration": "settings"}
+
 
 @functools.cache
 def repository_files() -> tuple[Path, ...]:
     """Return every file that is tracked or would be: relative paths, in order."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
-    if listed.returncode == 0:
-        names = {name for name in listed.stdout.decode().split("\0") if name}
-        paths = {Path(name) for name in names if (ROOT / name).is_file()}
-    else:  # a source archive, or an image without git
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):  # a source archive, or no git here
         paths = {
             path.relative_to(ROOT)
             for path in ROOT.rglob("*")
-            if path.is_file() and not any(part.startswith(".venv") for part in path.parts)
+            if path.is_file() and not is_by_product(path.relative_to(ROOT))
         }
+    else:
+        names = {name for name in listed.decode().split("\0") if name}
+        paths = {Path(name) for name in names if (ROOT / name).is_file()}
     return tuple(sorted(paths))
+
+
+def is_by_product(path: Path) -> bool:
+    """Say whether a file was made by tools: environments, caches, bytecode."""
+    hidden = [part for part in path.parts if part.startswith(".") and part != ".ci"]
+    return bool(hidden[:1] and hidden[0] not in (".gitignore", ".dockerignore")) or (
+        "__pycache__" in path.parts
+    )
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -59,7 +67,8 @@ def part_of(path: Path) -> str:
     """Return the room a file belongs to: a package of worker, a module beside them, or `tools`."""
     if path.parts[0] != "worker":
         return path.parts[0]
-    return path.parts[1] if len(path.parts) > 2 else path.stem
+    name = path.parts[1] if len(path.parts) > 2 else path.stem
+    return ROOM_OF.get(name, name)
 
 
 def module_of(path: Path) -> str:

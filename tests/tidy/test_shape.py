@@ -61,7 +61,7 @@ def test_every_module_has_a_charter():
         if not (ast.get_docstring(tree_of(path)) or "")
         .split("\n\n")[0]
         .rstrip()
-        .endswith((".", ":"))
+        .endswith((".", ":", "?"))
     ]
 
     assert without == []
