@@ -1,0 +1,26 @@
+"""A running API and a client of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tests.web.house import House
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    """A server without a token."""
+    house = House()
+    await house.server.start()
+    yield house
+    await house.server.stop()
+
+
+@pytest.fixture
+async def client(house) -> AsyncIterator[httpx.AsyncClient]:
+    """A program on this machine."""
+    async with httpx.AsyncClient(base_url=house.server.url, trust_env=False) as client:
+        yield client

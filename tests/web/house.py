@@ -1,0 +1,92 @@
+"""An API server with what stands behind it, for the tests of this folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from worker.core.events import ModelReplied, Started, ToolReturned
+from worker.core.messages import Observation, Reply, ReplyKind, ToolCall
+from worker.queues.memory import MemoryBroker, MemoryQueue
+from worker.store.memory import MemoryBase, MemoryStore
+from worker.web.api import ApiParts
+from worker.web.desk import Desk
+from worker.web.server import ApiServer
+
+NOW = 1_790_000_000.0
+
+
+class Board:
+    """Two guards and what an operator did to them."""
+
+    def __init__(self) -> None:
+        self.forced: list[tuple[Any, ...]] = []
+
+    def show(self) -> Sequence[Mapping[str, Any]]:
+        """List both."""
+        return [{"name": "quote", "state": "closed"}, {"name": "model:x/y", "state": "open"}]
+
+    def force(
+        self, name: str, *, kind: str, who: str, why: str, until: float | None
+    ) -> Mapping[str, Any]:
+        """Note it."""
+        if name not in ("quote", "model:x/y"):
+            raise LookupError(name)
+        self.forced.append((name, kind, who, why, until))
+        return {"name": name, "override": kind}
+
+
+class House:
+    """An API server with what stands behind it."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(clock=lambda: NOW)
+        self.base = MemoryBase(clock=lambda: NOW)
+        self.queue = MemoryQueue(self.broker, depth_max=50)
+        self.store = MemoryStore(self.base)
+        self.board = Board()
+        self.ids = iter(f"task-{n}" for n in range(1000))
+        desk = Desk(
+            self.queue,
+            self.store,
+            now=lambda: NOW,
+            new_id=lambda: next(self.ids),
+            known_tools=lambda: {"get_current_time", "get_stock_price"},
+        )
+        self.parts = ApiParts(
+            desk=desk,
+            queue=self.queue,
+            journal=self.store,
+            guards=self.board,
+            now=lambda: NOW,
+            hint=lambda task_id, seconds: asyncio.sleep(0.005),
+        )
+        self.server = ApiServer("127.0.0.1", 0, parts=self.parts)
+
+    async def claim(self) -> Any:
+        """Take the one task that waits."""
+        (lease,) = await self.queue.claim(owner="w1", lease_seconds=60, wait_seconds=1)
+        return lease
+
+    async def begin(self, task_id: str) -> Any:
+        """Open a run and journal its start."""
+        run = (await self.store.open(task_id, owner="w1", lease_seconds=60)).run
+        await self.store.append(run, [started()])
+        return run
+
+
+def started(language: str = "zh") -> Started:
+    """Build the first event of a run."""
+    return Started(NOW, {"input": "现价?"}, 8, "setting", "…", ("get_stock_price",), language)
+
+
+def calls(*names: str) -> ModelReplied:
+    """Build a reply that asks for tools."""
+    asked = tuple(ToolCall(f"call_{i}", name, {}) for i, name in enumerate(names))
+    return ModelReplied(NOW, Reply(ReplyKind.CALLS, "", {"role": "assistant"}, asked))
+
+
+def returned(number: int = 0, **fields: Any) -> ToolReturned:
+    """Build the observation of a call."""
+    return ToolReturned(NOW, f"call_{number}", Observation("…", **fields))

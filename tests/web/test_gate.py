@@ -1,0 +1,134 @@
+"""Who may speak to the API, and how long a stranger may take."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from tests.web.house import House
+from worker.core.errors import ConfigError
+from worker.web import server as server_module
+from worker.web.server import ApiServer
+
+TOKEN = "correct-horse"
+
+
+ROUTES = [
+    ("POST", "/v1/tasks"),
+    ("GET", "/v1/tasks/t"),
+    ("GET", "/v1/tasks/t/events"),
+    ("DELETE", "/v1/tasks/t"),
+    ("GET", "/v1/guards"),
+    ("POST", "/v1/guards/quote/open"),
+    ("GET", "/v1/dead"),
+    ("POST", "/v1/dead/t/redrive"),
+    ("GET", "/v1/runs"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_every_route_wants_the_token(method, path):
+    """With a token set, no route answers without it, with a wrong one, or with half of it."""
+    house = House()
+    house.server = ApiServer("127.0.0.1", 0, parts=replace(house.parts, token=TOKEN))
+    await house.server.start()
+    async with httpx.AsyncClient(base_url=house.server.url, trust_env=False) as client:
+        codes = [
+            (await client.request(method, path, headers=headers)).status_code
+            for headers in (
+                {},
+                {"Authorization": "Bearer wrong"},
+                {"Authorization": f"Bearer {TOKEN[:-1]}"},
+                {"Authorization": TOKEN},
+                {"Authorization": f"Basic {TOKEN}"},
+                {"Authorization": "Bearer \xff".encode("latin-1")},
+            )
+        ]
+        good = await client.request(method, path, headers={"Authorization": f"bearer {TOKEN}"})
+    await house.server.stop()
+
+    assert codes == [401] * 6
+    assert good.status_code not in (401, 403)
+
+
+@pytest.mark.parametrize(
+    ("headers", "allowed"),
+    [
+        ({}, True),
+        ({"Host": "localhost:8080"}, True),
+        ({"Host": "[::1]:8080"}, True),
+        ({"Host": "evil.example"}, False),
+        ({"Host": "127.0.0.1.evil.example:80"}, False),
+        ({"Host": "localhost:80", "Origin": "http://localhost:80"}, True),
+        ({"Host": "localhost:80", "Origin": "http://localhost:3000"}, False),
+        ({"Origin": "https://evil.example"}, False),
+        ({"Origin": "null"}, False),
+        ({"Sec-Fetch-Site": "cross-site"}, False),
+        ({"Sec-Fetch-Site": "same-site"}, False),
+        ({"Sec-Fetch-Site": "same-origin"}, True),
+    ],
+)
+async def test_without_a_token_browsers_of_other_sites_are_refused(client, headers, allowed):
+    """A rebound name or a page of another origin may not submit a task."""
+    answer = await client.post("/v1/tasks", json={"input": "x"}, headers=headers)
+
+    assert answer.status_code == (202 if allowed else 403)
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "setting"),
+    [
+        ("0.0.0.0", None, "LOOPWORKER_HTTP:"),
+        ("::", None, "LOOPWORKER_HTTP:"),
+        ("192.0.2.7", None, "LOOPWORKER_HTTP:"),
+        ("", None, "LOOPWORKER_HTTP:"),
+        ("worker.internal", None, "LOOPWORKER_HTTP:"),
+        ("127.0.0.1", "short", "LOOPWORKER_HTTP_TOKEN:"),
+        ("0.0.0.0", "with a space in it", "LOOPWORKER_HTTP_TOKEN:"),
+    ],
+)
+def test_exposed_address_without_a_sound_token_is_refused(host, token, setting):
+    """The start ends with the setting's name where the API would be open to others."""
+    with pytest.raises(ConfigError, match=setting):
+        ApiServer(host, 0, parts=replace(House().parts, token=token))
+
+
+async def test_taken_port_is_a_config_error(house):
+    """An address in use ends the start with the setting to change."""
+    second = ApiServer("127.0.0.1", house.server.port, parts=house.parts)
+
+    with pytest.raises(ConfigError, match="LOOPWORKER_HTTP"):
+        await second.start()
+
+
+async def test_half_open_request_is_dropped(monkeypatch):
+    """A client that drips its request head is cut off, however often it drips."""
+    monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.1)
+    house = House()
+    await house.server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    async with asyncio.timeout(10):
+        while not reader.at_eof():
+            try:
+                writer.write(b"G")
+                await writer.drain()
+                await asyncio.wait_for(reader.read(1), 0.02)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+    writer.close()
+    await house.server.stop()
+
+
+async def test_server_frees_its_port(house, client):
+    """After stop the port is free, and stopping again does nothing."""
+    await house.server.stop()
+    await house.server.stop()
+
+    with socket.create_server(("127.0.0.1", house.server.port)):
+        pass

@@ -1,0 +1,181 @@
+"""Tasks over HTTP: handed in, looked at, stopped, by a client that nobody here wrote."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tests.web.house import calls
+from worker.core.task import Result
+from worker.intake import read_task
+
+
+async def test_json_task_is_accepted(house, client):
+    """A task is answered 202 with its address and lies in the queue as version 1."""
+    answer = await client.post("/v1/tasks", json={"id": "a/b 一", "input": "现在几点?", "x": 1})
+    lease = await house.claim()
+    task = read_task(lease.body, default_id="?")
+
+    assert answer.status_code == 202
+    assert answer.json() == {"id": "a/b 一", "status": "queued"}
+    assert answer.headers["location"] == "/v1/tasks/a%2Fb%20%E4%B8%80"
+    assert (task.id, task.input, task.extensions) == ("a/b 一", "现在几点?", {"x": 1})
+    assert (await client.get(answer.headers["location"])).json()["status"] == "running"
+
+
+async def test_plain_text_is_the_input(house, client):
+    """A text body becomes the input, even if it looks like JSON, and gets an id."""
+    headers = {"Content-Type": "text/plain; charset=utf-8"}
+    answer = await client.post("/v1/tasks", content='{"not": "a task"}', headers=headers)
+    task = read_task((await house.claim()).body, default_id="?")
+
+    assert answer.status_code == 202
+    assert answer.json()["id"] == task.id == "task-0"
+    assert task.input == '{"not": "a task"}'
+
+
+async def test_known_id_is_told_apart(house, client):
+    """The same id again is answered 200 with where that task is, and is queued once."""
+    first = await client.post("/v1/tasks", json={"id": "t", "input": "one"})
+    again = await client.post("/v1/tasks", json={"id": "t", "input": "two"})
+
+    assert (first.status_code, again.status_code) == (202, 200)
+    assert again.json() == {"id": "t", "status": "queued"}
+    assert (await house.queue.depth()).ready == 1
+
+
+async def test_trace_context_of_the_request_travels_with_the_task(house, client):
+    """The traceparent header is taken into the task unless the task has its own."""
+    parent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    await client.post("/v1/tasks", json={"input": "x"}, headers={"traceparent": parent})
+
+    assert read_task((await house.claim()).body, default_id="?").traceparent == parent
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        (b'{"input": "\xff\xfe"}', 400, "body"),
+        (b'{"input": ', 400, "body"),
+        (b"[" * 10_000 + b"]" * 10_000, 400, "body"),
+        (b'{"input": "x", "metadata": ' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001, 400, "body"),
+        (b"[1]", 422, "task"),
+        (b"{}", 422, "input"),
+        (b'{"input": 7}', 422, "input"),
+        (b'{"input": "  "}', 422, "input"),
+        (b'{"input": "x", "max_steps": "many"}', 422, "max_steps"),
+        (b'{"input": "x", "version": 2}', 422, "version"),
+        (b'{"input": "x", "deadline": "soon"}', 422, "deadline"),
+        (b'{"input": "x", "tools": ["get_current_time", "launch"]}', 422, "tools"),
+        (b'{"input": "' + b"x" * 1_048_576 + b'"}', 413, "body"),
+    ],
+)
+async def test_bad_task_is_refused_by_field(house, client, body, status, field):
+    """A task that cannot be read gets a 4xx naming the field; nothing is queued, the next works."""
+    headers = {"Content-Type": "application/json"}
+    answer = await client.post("/v1/tasks", content=body, headers=headers)
+
+    assert (answer.status_code, answer.json()["error"]["field"]) == (status, field)
+    assert answer.json()["error"]["message"]
+    assert (await house.queue.depth()).ready == 0
+    assert (await client.post("/v1/tasks", json={"input": "x"})).status_code == 202
+
+
+async def test_unknown_tool_is_named(client):
+    """The refusal names the unknown tool and those there are."""
+    answer = await client.post("/v1/tasks", json={"input": "x", "tools": ["launch"]})
+
+    message = answer.json()["error"]["message"]
+    assert "launch" in message
+    assert "get_current_time, get_stock_price" in message
+
+
+async def test_chunked_body_is_bounded_while_it_is_read(house, client):
+    """Without a Content-Length the limit still holds, before the whole body has come."""
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < 400:
+            sent += 1
+            yield b"x" * 65_536
+
+    headers = {"Content-Type": "text/plain"}
+    try:
+        answer = await client.post("/v1/tasks", content=endless(), headers=headers)
+        assert answer.status_code == 413
+    except httpx.TransportError:
+        pass  # the server may close while we still send
+    assert sent < 400
+
+
+@pytest.mark.parametrize("media", ["application/xml", "", "multipart/form-data"])
+async def test_other_media_types_are_refused(client, media):
+    """What is neither JSON nor text is 415."""
+    answer = await client.post("/v1/tasks", content=b"x", headers={"Content-Type": media})
+
+    assert (answer.status_code, answer.json()["error"]["field"]) == (415, "content-type")
+
+
+async def test_full_queue_and_outage_are_told(house, client):
+    """A full queue is 429, one that cannot be reached 503, both with Retry-After."""
+    house.queue.depth_max = 0
+    full = await client.post("/v1/tasks", json={"input": "x"})
+    house.broker.outage = True
+    away = await client.post("/v1/tasks", json={"input": "x"})
+
+    assert (full.status_code, away.status_code) == (429, 503)
+    assert full.headers["retry-after"] and away.headers["retry-after"]
+
+
+async def test_task_is_followed_from_queued_to_finished(house, client):
+    """GET tells queued, running, finished with the result; an unknown id is 404."""
+    await client.post("/v1/tasks", json={"id": "t", "input": "x"})
+    queued = (await client.get("/v1/tasks/t")).json()
+    lease = await house.claim()
+    run = await house.begin("t")
+    running = (await client.get("/v1/tasks/t")).json()
+    await house.store.finish(run, [], Result("t", "completed", "42"))
+    await house.queue.ack(lease)
+    finished = (await client.get("/v1/tasks/t")).json()
+
+    assert (queued["status"], queued["place"], queued["result"]) == ("queued", "ready", None)
+    assert (running["status"], running["worker"]) == ("running", "w1")
+    assert (finished["status"], finished["result"]["answer"]) == ("finished", "42")
+    assert (await client.get("/v1/tasks/nobody")).status_code == 404
+
+
+async def test_waiting_task_is_cancelled_at_once(house, client):
+    """DELETE of a waiting task answers 200 with the cancelled result, and nobody can claim it."""
+    await client.post("/v1/tasks", json={"id": "t", "input": "x"})
+    answer = await client.delete("/v1/tasks/t")
+    again = await client.delete("/v1/tasks/t")
+
+    assert answer.status_code == again.status_code == 200
+    assert answer.json()["result"]["status"] == "cancelled"
+    assert await house.queue.claim(owner="w", lease_seconds=9, wait_seconds=0) == []
+    assert (await client.delete("/v1/tasks/nobody")).status_code == 404
+
+
+async def test_running_task_is_asked_to_stop(house, client):
+    """DELETE of a running task answers 202, and its worker is told at its next write."""
+    await client.post("/v1/tasks", json={"id": "t", "input": "x"})
+    await house.claim()
+    run = await house.begin("t")
+    answer = await client.delete("/v1/tasks/t")
+    await house.store.append(run, [calls("get_stock_price")])
+
+    assert (answer.status_code, answer.json()["status"]) == (202, "cancelling")
+    assert run.cancel_requested
+
+
+async def test_cancel_that_was_cut_short_is_made_whole(house, client):
+    """When a cancel died between journal and queue, the ticket that is left leads to the result."""
+    await client.post("/v1/tasks", json={"id": "t", "input": "x"})
+    await house.store.put_result(Result("t", "cancelled"))
+    await house.claim()
+
+    assert (await client.get("/v1/tasks/t")).json()["status"] == "finished"
+    assert (await house.store.open("t", owner="w", lease_seconds=9)).run is None

@@ -1,0 +1,291 @@
+"""Submit, look, watch, cancel; and the operator's guards, dead letters and runs.
+
+Every route is a few lines: read the request, ask the desk, the journal or the guards, write JSON.
+Errors have one form: `{"error": {"field": …, "message": …}}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from worker.core.errors import QueueFull, QueueUnavailable, StoreUnavailable, TaskInvalid
+from worker.core.wireformat import parse_time, rfc3339
+from worker.intake import MAX_TASK_BYTES
+from worker.queues.port import DeadLetter, Queue
+from worker.store.port import Journal, RunView
+from worker.web.desk import CANCELLING, FINISHED, QUEUED, Desk
+from worker.web.gate import Gate
+from worker.web.replies import Refusal, read_body, read_object, refuse, reply
+from worker.web.steps import StepUpdate
+from worker.web.stream import EventStream, Hint, follow, poll
+
+WATCHERS_MAX = 128
+BODY_SHOWN_CHARS = 2000  # of a dead letter in a list
+_OVER: Any = object()
+_INVALID_CODES = {"too_large": 413, "invalid_json": 400, "schema": 422}
+
+
+class GuardBoard(Protocol):
+    """What an operator sees and does with guards. Unknown names raise LookupError."""
+
+    def show(self) -> Sequence[Mapping[str, Any]]:
+        """Every guard: its layers, its breaker's state, an override if there is one."""
+        ...
+
+    def force(
+        self, name: str, *, kind: str, who: str, why: str, until: float | None
+    ) -> Mapping[str, Any]:
+        """Hold a breaker `open` or `closed`, or `release` it; returns the guard as it is then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiParts:
+    """What the API is made of, handed in by the composition root.
+
+    `hint` waits for news of a task in this process. `closing` ends the streams.
+    """
+
+    desk: Desk
+    queue: Queue
+    journal: Journal
+    guards: GuardBoard
+    now: Callable[[], float]
+    token: str | None = None
+    hint: Hint = poll
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def build_app(parts: ApiParts) -> ASGIApp:
+    """Build the application, its gate included."""
+    api = Api(parts)
+    routes = [
+        Route("/v1/tasks", api.submit, methods=["POST"]),
+        Route("/v1/tasks/{task_id:path}/events", api.watch, methods=["GET"]),
+        Route("/v1/tasks/{task_id:path}", api.look, methods=["GET"]),
+        Route("/v1/tasks/{task_id:path}", api.cancel, methods=["DELETE"]),
+        Route("/v1/guards", api.guards, methods=["GET"]),
+        Route("/v1/guards/{name:path}/{kind}", api.force, methods=["POST"]),
+        Route("/v1/dead", api.dead, methods=["GET"]),
+        Route("/v1/dead/{task_id:path}/redrive", api.redrive, methods=["POST"]),
+        Route("/v1/runs", api.runs, methods=["GET"]),
+    ]
+    app = Starlette(routes=routes, exception_handlers=_HANDLERS)
+    return Gate(app, token=parts.token)
+
+
+class Api:
+    """The routes."""
+
+    def __init__(self, parts: ApiParts) -> None:
+        self._parts = parts
+        self._desk = parts.desk
+        self._watchers = 0
+
+    async def submit(self, request: Request) -> Response:
+        """POST /v1/tasks: 202 for a new task, 200 for a known id, both with its address."""
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media not in ("application/json", "text/plain"):
+            raise Refusal(415, "Send application/json or text/plain.", field="content-type")
+        body = await read_body(request, limit=MAX_TASK_BYTES)
+        submitted = await self._desk.submit(
+            body, content_type=media, traceparent=request.headers.get("traceparent")
+        )
+        task_id, status = submitted.task.id, QUEUED
+        if not submitted.created:
+            view = await self._desk.look(task_id)
+            status = view.status if view else QUEUED
+        return reply(
+            {"id": task_id, "status": status},
+            code=202 if submitted.created else 200,
+            headers={"Location": f"/v1/tasks/{quote(task_id, safe='')}"},
+        )
+
+    async def look(self, request: Request) -> Response:
+        """GET /v1/tasks/{id}: where it is, and its result."""
+        view = await self._desk.look(request.path_params["task_id"])
+        return reply(view.to_wire()) if view else _no_task()
+
+    async def cancel(self, request: Request) -> Response:
+        """DELETE /v1/tasks/{id}: 200 when it is over, 202 when its worker will see it soon."""
+        view = await self._desk.cancel(request.path_params["task_id"])
+        if view is None:
+            return _no_task()
+        return reply(view.to_wire(), code=202 if view.status == CANCELLING else 200)
+
+    async def watch(self, request: Request) -> ASGIApp | Response:
+        """GET /v1/tasks/{id}/events: server-sent events; 204 when all of them are known."""
+        task_id = request.path_params["task_id"]
+        view = await self._desk.look(task_id)
+        if view is None:
+            return _no_task()
+        if self._watchers >= WATCHERS_MAX:
+            raise Refusal(503, f"{WATCHERS_MAX} watchers are here already; come back later.")
+        after = last_event_id(request)
+        updates = follow(self._parts.journal, task_id, after_seq=after, hint=self._parts.hint)
+        if view.status == FINISHED and view.result is not None:
+            first = await anext(updates, _OVER)
+            if first is _OVER:
+                return Response(status_code=204)  # tells a browser to stop coming back
+            updates = _with_first(first, updates)
+        return self._counted(EventStream(updates, self._parts.closing))
+
+    def _counted(self, stream: ASGIApp) -> ASGIApp:
+        async def counted(*arguments: Any) -> None:
+            self._watchers += 1
+            try:
+                await stream(*arguments)
+            finally:
+                self._watchers -= 1
+
+        return counted
+
+    async def guards(self, request: Request) -> Response:
+        """GET /v1/guards: every guard with the state of its breaker."""
+        return reply({"guards": [dict(guard) for guard in self._parts.guards.show()]})
+
+    async def force(self, request: Request) -> Response:
+        """POST /v1/guards/{name}/open|close|release: an operator's override: who, why, until."""
+        kind = {"open": "open", "close": "closed", "release": "none"}.get(
+            request.path_params["kind"]
+        )
+        if kind is None:
+            raise Refusal(404, "A guard can be told to open, close or release.", field="kind")
+        name, given = request.path_params["name"], await read_object(request)
+        until = parse_time(given.get("until"), field="until")
+        if until is not None and until <= self._parts.now():
+            raise Refusal(422, "until: is in the past", field="until")
+        try:
+            guard = self._parts.guards.force(
+                name, kind=kind, who=_line(given, "who"), why=_line(given, "why"), until=until
+            )
+        except LookupError:
+            raise Refusal(404, f"There is no guard named {name[:100]!r}.", field="name") from None
+        return reply(dict(guard))
+
+    async def dead(self, request: Request) -> Response:
+        """GET /v1/dead: dead letters, the newest first."""
+        letters = await self._parts.queue.dead(limit=limit_of(request))
+        return reply({"dead": [letter_to_wire(letter) for letter in letters]})
+
+    async def redrive(self, request: Request) -> Response:
+        """POST /v1/dead/{id}/redrive: back into the queue with a fresh count."""
+        task_id = request.path_params["task_id"]
+        if not await self._desk.redrive(task_id):
+            raise Refusal(404, "There is no dead letter of that id.", field="id")
+        return reply({"id": task_id, "status": QUEUED}, code=202)
+
+    async def runs(self, request: Request) -> Response:
+        """GET /v1/runs: the runs that changed last."""
+        runs = await self._parts.journal.recent(limit=limit_of(request))
+        return reply({"runs": [run_to_wire(run) for run in runs]})
+
+
+def letter_to_wire(letter: DeadLetter) -> dict[str, Any]:
+    """Write a dead letter as a JSON object; of its body the beginning is shown."""
+    return {
+        "id": letter.id,
+        "reason": letter.reason,
+        "deliveries": letter.deliveries,
+        "enqueued_at": rfc3339(letter.enqueued_at),
+        "died_at": rfc3339(letter.died_at),
+        "last_owner": letter.last_owner,
+        "history": list(letter.history),
+        "body": letter.body[: 4 * BODY_SHOWN_CHARS].decode("utf-8", "replace")[:BODY_SHOWN_CHARS],
+        "body_bytes": len(letter.body),
+    }
+
+
+def run_to_wire(run: RunView) -> dict[str, Any]:
+    """Write one line of the list of runs."""
+    return {
+        "id": run.id,
+        "state": run.state,
+        "status": str(run.result.status) if run.result else None,
+        "steps": run.result.steps if run.result else None,
+        "degraded": bool(run.result.degraded) if run.result else False,
+        "worker": run.owner,
+        "epoch": run.epoch,
+        "created_at": rfc3339(run.created_at),
+        "updated_at": rfc3339(run.updated_at),
+    }
+
+
+def last_event_id(request: Request) -> int:
+    """Read where a watcher stopped: the header, or `?after=` for clients that cannot set it."""
+    text = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
+
+
+def limit_of(request: Request, *, default: int = 50, most: int = 500) -> int:
+    """Read `?limit=`."""
+    text = request.query_params.get("limit", str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= most):
+        raise Refusal(422, f"limit: must be a whole number from 1 to {most}", field="limit")
+    return int(text)
+
+
+def _line(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value.strip() or len(value) > 500:
+        raise Refusal(422, f"{name}: must be text of at most 500 characters", field=name)
+    return value.strip()
+
+
+async def _with_first(
+    first: StepUpdate | None, rest: AsyncIterator[StepUpdate | None]
+) -> AsyncIterator[StepUpdate | None]:
+    yield first
+    async for update in rest:
+        yield update
+
+
+def _no_task() -> Response:
+    return refuse(404, "There is no task of that id.", field="id")
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TaskInvalid)
+    code = _INVALID_CODES.get(error.kind, 422)
+    # Whoever sends too much must not go on sending: uvicorn would read it all to keep alive.
+    headers = {"Connection": "close"} if code == 413 else None
+    return refuse(code, str(error), field=error.field, headers=headers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return refuse(error.code, str(error), field=error.field)
+
+
+async def _full(request: Request, error: Exception) -> Response:
+    return refuse(429, str(error), headers={"Retry-After": "5"})
+
+
+async def _unavailable(request: Request, error: Exception) -> Response:
+    return refuse(503, str(error), headers={"Retry-After": "2"})
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refuse(error.status_code, error.detail, headers=error.headers)
+
+
+_HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+    TaskInvalid: _invalid,
+    Refusal: _refused,
+    QueueFull: _full,
+    QueueUnavailable: _unavailable,
+    StoreUnavailable: _unavailable,
+    HTTPException: _http,
+}

@@ -1,0 +1,163 @@
+"""What a caller can do with a task: hand it in, look at it, stop it, and redrive a dead one.
+
+The HTTP routes and the command line are two ways to this desk. It works on the queue and the
+journal alone, so a worker need not be running.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from worker.core.errors import TaskInvalid
+from worker.core.limits import Status
+from worker.core.task import Result, Task
+from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
+from worker.intake import read_task
+from worker.queues.port import Queue, Ticket
+from worker.store.port import Journal, RunView
+
+QUEUED = "queued"
+RUNNING = "running"
+FINISHED = "finished"
+CANCELLING = "cancelling"
+BEYOND_ALL_EVENTS = 2**53  # a view after this number holds no events
+_QUEUE_WORDS = {"leased": RUNNING, "dead": FINISHED, "done": FINISHED}
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What became of a task that was handed in; `created` is False when its id was known."""
+
+    task: Task
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """Where a task is: queued, running or finished, and its result once there is one.
+
+    `place` is the queue's word (ready, delayed, parked, leased, dead, done), where it has one.
+    """
+
+    id: str
+    status: str
+    place: str | None = None
+    run: RunView | None = None
+    result: Result | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """Write it as the JSON object that the API and `status --json` show."""
+        return {
+            "id": self.id,
+            "status": self.status,
+            "place": self.place,
+            "worker": self.run.owner if self.run and self.status == RUNNING else None,
+            "created_at": rfc3339(self.run.created_at) if self.run else None,
+            "updated_at": rfc3339(self.run.updated_at) if self.run else None,
+            "result": result_to_wire(self.result) if self.result else None,
+        }
+
+
+class Desk:
+    """Hands tasks in and looks after them. `known_tools` None: tool names are not checked here."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        journal: Journal,
+        *,
+        now: Callable[[], float],
+        new_id: Callable[[], str],
+        known_tools: Callable[[], Collection[str]] | None = None,
+    ) -> None:
+        self._queue = queue
+        self._journal = journal
+        self._now = now
+        self._new_id = new_id
+        self._known_tools = known_tools
+
+    async def submit(
+        self, body: bytes, *, content_type: str | None = None, traceparent: str | None = None
+    ) -> Submitted:
+        """Put a task into the queue. Raises TaskInvalid, QueueFull, QueueUnavailable.
+
+        Cancelled: the task is either wholly there or not at all; the same id may be sent again.
+        """
+        task = read_task(body, default_id=self._new_id(), content_type=content_type)
+        self._check_tools(task)
+        if traceparent and not task.traceparent and len(traceparent) < 100:
+            task = replace(task, traceparent=traceparent)
+        # Our own spelling goes into the queue: valid once, valid for whoever reads it later.
+        wire = json.dumps(task_to_wire(task), ensure_ascii=False, separators=(",", ":"))
+        ticket = Ticket(
+            id=task.id, body=wire.encode(), priority=task.priority, not_before=task.not_before
+        )
+        return Submitted(task, created=await self._queue.put(ticket))
+
+    async def look(self, task_id: str) -> TaskView | None:
+        """Say where a task is; None when neither queue nor journal has heard of it."""
+        run = await self._journal.view(task_id, after_seq=BEYOND_ALL_EVENTS)
+        result = run.result if run else None
+        result = result or await self._journal.result(task_id)
+        place = await self._queue.state(task_id)
+        if result is not None:
+            return TaskView(task_id, FINISHED, place, run, result)
+        if place is not None:
+            return TaskView(task_id, _QUEUE_WORDS.get(place, QUEUED), place, run)
+        if run is not None:
+            return TaskView(task_id, RUNNING if run.state == "open" else QUEUED, None, run)
+        return None
+
+    async def cancel(self, task_id: str) -> TaskView | None:
+        """Stop a task: a waiting one at once, a running one within one step (`cancelling`).
+
+        None when the task is unknown. A finished one stays as it is. May be repeated: whatever
+        was interrupted between journal and queue is made whole.
+        """
+        view = await self.look(task_id)
+        if view is None or view.result is not None:
+            return view
+        if view.run is not None and view.run.state == "open":
+            await self._journal.request_cancel(task_id)
+            return TaskView(task_id, CANCELLING, view.place, view.run)
+        # Result first, queue last: whoever claims it in between finds it finished and lets go.
+        moment = self._now()
+        result = Result(
+            task_id=task_id,
+            status=Status.CANCELLED,
+            error="cancelled while it waited",
+            started_at=moment,
+            ended_at=moment,
+        )
+        await self._journal.put_result(result)
+        await self._queue.cancel(task_id)
+        return await self.look(task_id)
+
+    async def redrive(self, task_id: str) -> bool:
+        """Put a dead letter back with a fresh count; False when there is none of that id."""
+        if not await self._is_dead(task_id):
+            return False
+        # The result goes first: a worker that claimed the task while it still had one would
+        # settle it unrun. If we die in between, the letter is still there to be redriven again.
+        await self._journal.reopen(task_id)
+        return await self._queue.redrive(task_id)
+
+    async def _is_dead(self, task_id: str) -> bool:
+        place = await self._queue.state(task_id)
+        if place is not None:
+            return place == "dead"
+        return any(letter.id == task_id for letter in await self._queue.dead(limit=10_000))
+
+    def _check_tools(self, task: Task) -> None:
+        if task.tools is None or self._known_tools is None:
+            return
+        unknown = [name for name in task.tools if name not in self._known_tools()]
+        if unknown:
+            known = ", ".join(sorted(self._known_tools())) or "none"
+            raise TaskInvalid(
+                f"tools: unknown: {', '.join(unknown)[:200]}; this worker has {known}"[:1000],
+                field="tools",
+            )

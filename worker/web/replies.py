@@ -1,0 +1,97 @@
+"""How the API reads bodies and writes JSON: bounded, in time, and never broken by odd text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from worker.core.errors import TaskInvalid
+
+BODY_SECONDS = 30.0  # a client that sends slower than 1 MiB in this time is cut off
+
+
+class Refusal(Exception):
+    """A request that is answered with an error; `code` is the HTTP status."""
+
+    def __init__(self, code: int, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.field = field
+
+
+def encode(value: Any) -> bytes:
+    """Write JSON as UTF-8; a lone surrogate stays an escape, as it must have been one before."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")
+
+
+def reply(value: Any, *, code: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer with JSON that no cache keeps."""
+    return Response(
+        encode(value) + b"\n",
+        status_code=code,
+        headers={
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            **(headers or {}),
+        },
+        media_type="application/json",
+    )
+
+
+def refuse(
+    code: int,
+    message: str,
+    *,
+    field: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Answer with an error that names the field and says what was wrong."""
+    return reply({"error": {"field": field, "message": message}}, code=code, headers=headers)
+
+
+async def read_body(request: Request, *, limit: int) -> bytes:
+    """Read a whole body of at most `limit` bytes. Raises TaskInvalid (too_large) or Refusal."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > limit:
+        raise too_large(limit)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise too_large(limit)
+    except TimeoutError:
+        raise Refusal(408, f"The body did not arrive within {BODY_SECONDS:g} s.") from None
+    except ClientDisconnect:
+        raise Refusal(400, "The client went away within the body.") from None
+    return bytes(body)
+
+
+async def read_object(request: Request, *, limit: int = 16_384) -> dict[str, Any]:
+    """Read a small JSON object; no body at all counts as an empty one. Raises Refusal."""
+    body = await read_body(request, limit=limit)
+    if not body.strip():
+        return {}
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"The body is not JSON: {str(error)[:120]}", field="body") from None
+    if not isinstance(value, dict):
+        raise Refusal(422, "The body must be a JSON object.", field="body")
+    return value
+
+
+def too_large(limit: int) -> TaskInvalid:
+    """Build the error for a body over the limit."""
+    return TaskInvalid(
+        f"body: more than {limit} bytes, at most {limit} are allowed",
+        field="body",
+        kind="too_large",
+    )

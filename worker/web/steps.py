@@ -1,0 +1,111 @@
+"""Journal events as the lines a watcher reads: what happens now, in the language of the question.
+
+Pure. Used by the event stream of the API and by `loopworker watch`. One event gives at most one
+line, so the sequence of the journal numbers the lines, and a watcher that lost its connection goes
+on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from worker.core.task import Result
+from worker.core.texts import (
+    PROGRESS_DEGRADED,
+    PROGRESS_DONE,
+    PROGRESS_ENDED,
+    PROGRESS_MODEL_FAILED,
+    PROGRESS_PARKED,
+    PROGRESS_RESUMED,
+    PROGRESS_STARTED,
+    PROGRESS_TOOL,
+    language_of,
+)
+
+_LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class StepUpdate:
+    """One line for a watcher; `seq` is what Last-Event-ID holds."""
+
+    seq: int
+    content: str
+    is_final: bool = False
+
+    def to_wire(self) -> dict[str, Any]:
+        """Write it as the JSON object of the event stream."""
+        return {
+            "event": "step_update",
+            "step_id": self.seq,
+            "content": self.content,
+            "is_final": self.is_final,
+        }
+
+
+class Narrator:
+    """Folds the events of one run, from its first on, into lines.
+
+    It has to be told of every event, also of those that the watcher has seen: the language of the
+    run and the names of its calls are in them.
+    """
+
+    def __init__(self) -> None:
+        self.next_seq = 0
+        self._language = "en"
+        self._tools: dict[str, str] = {}
+
+    def tell(self, events: Iterable[Mapping[str, Any]]) -> list[StepUpdate]:
+        """Return the lines of these events, which follow those told before."""
+        updates = []
+        for event in events:
+            self.next_seq = event["seq"] + 1
+            content = self._line(event["kind"], event["data"])
+            if content:
+                updates.append(StepUpdate(event["seq"], content))
+        return updates
+
+    def end(self, result: Result) -> StepUpdate:
+        """Return the last line: the answer, or why there is none. Its number follows all events."""
+        content = result.answer
+        if not content:
+            language = self._language if self.next_seq else language_of(result.error or "")
+            content = PROGRESS_ENDED[language].format(status=result.status)
+            content += f" ({result.error})" if result.error else ""
+        return StepUpdate(self.next_seq, content, is_final=True)
+
+    def _line(self, kind: str, data: Mapping[str, Any]) -> str | None:
+        match kind:
+            case "started":
+                self._language = data["language"] if data["language"] == "zh" else "en"
+                return PROGRESS_STARTED[self._language]
+            case "model_replied":
+                return self._calls(data["reply"])
+            case "model_failed":
+                return PROGRESS_MODEL_FAILED[self._language].format(status=data["status"])
+            case "tool_returned":
+                return self._returned(data["call_id"], data["observation"])
+            case "parked":
+                return PROGRESS_PARKED[self._language].format(reason=data["reason"])
+            case "resumed":
+                return PROGRESS_RESUMED[self._language]
+            case _:
+                return None  # a newer worker may know more kinds than we do
+
+    def _calls(self, reply: Mapping[str, Any]) -> str | None:
+        calls = reply.get("calls") or ()
+        self._tools.update({call["id"]: call["name"] for call in calls})
+        lines = [PROGRESS_TOOL[self._language].format(tool=call["name"]) for call in calls]
+        return "\n".join(lines) or None
+
+    def _returned(self, call_id: str, observation: Mapping[str, Any]) -> str:
+        tool = self._tools.get(call_id, call_id)
+        source = observation.get("source", _LIVE)
+        if source == _LIVE:
+            return PROGRESS_DONE[self._language].format(tool=tool)
+        reason = observation.get("reason") or observation.get("error_type") or source
+        stub = observation.get("stub")
+        text = PROGRESS_DEGRADED[self._language].format(tool=tool, reason=f"{source}, {reason}")
+        return f"{text} — {stub}" if stub and source == "stub" else text
