@@ -135,7 +135,7 @@ class Loop:
         left = self.max_steps - self.replies
         if left <= 0:
             return ending.out_of_steps(self)
-        warn_at = self.limits.max_repeats - 1
+        warn_at = max(2, self.limits.max_repeats - 1)
         if self.repeats >= warn_at and not self._warned:
             text = REPEATED_CALL[self.language].format(count=self.repeats)
             return AddNote("repeated_call", text)

@@ -1,0 +1,92 @@
+"""Settings: where they come from, and what is said when one is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from worker.configuration import effective, load
+from worker.core.errors import ConfigError
+
+
+def shown(loaded, name):
+    """One effective setting."""
+    return next(s for s in effective(loaded) if s.name == name)
+
+
+def test_the_environment_wins_over_the_file(tmp_path):
+    """Each value tells where it came from."""
+    file = tmp_path / "w.toml"
+    file.write_text('concurrency = 3\nmodel = "m"\n[queue]\nlease_seconds = "45s"\n')
+
+    loaded = load({"LOOPWORKER_CONCURRENCY": "5"}, file=file)
+
+    assert shown(loaded, "LOOPWORKER_CONCURRENCY").value == 5
+    assert "environment" in shown(loaded, "LOOPWORKER_CONCURRENCY").source
+    assert shown(loaded, "LOOPWORKER_QUEUE__LEASE_SECONDS").value == 45
+    assert "w.toml" in shown(loaded, "LOOPWORKER_QUEUE__LEASE_SECONDS").source
+    assert shown(loaded, "LOOPWORKER_MAX_STEPS").source == "default"
+
+
+def test_the_usual_names_of_the_vendor_serve_as_fallback():
+    """OPENAI_BASE_URL and OPENAI_API_KEY count unless our own are set."""
+    env = {"OPENAI_BASE_URL": "http://a/v1", "OPENAI_API_KEY": "k", "LOOPWORKER_API_KEY": "own"}
+
+    settings = load(env).settings
+
+    assert settings.model_url == "http://a/v1"
+    assert settings.api_key.get_secret_value() == "own"
+
+
+def test_secrets_are_masked():
+    """Neither keys nor passwords in URLs are shown."""
+    loaded = load({"LOOPWORKER_API_KEY": "sk-hidden", "LOOPWORKER_MODEL_URL": "http://u:pw@h/v1"})
+    text = repr(list(effective(loaded)))
+
+    assert "sk-hidden" not in text
+    assert "pw@" not in text
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ({"LOOPWORKER_QUEU_URL": "x"}, ["LOOPWORKER_QUEU_URL", "LOOPWORKER_QUEUE_URL"]),
+        ({"LOOPWORKER_CONCURRENCY": "many"}, ["LOOPWORKER_CONCURRENCY", "integer", "many"]),
+        ({"LOOPWORKER_LOG_LEVEL": "loud"}, ["LOOPWORKER_LOG_LEVEL", "warning"]),
+        ({"LOOPWORKER_MAX_STEPS": "0"}, ["LOOPWORKER_MAX_STEPS", "1"]),
+        ({"LOOPWORKER_QUEUE__LEASE_SECONDS": "nan"}, ["LOOPWORKER_QUEUE__LEASE_SECONDS"]),
+        ({"LOOPWORKER_GUARD__FAIL_MAX": "2"}, ["LOOPWORKER_GUARD__FAIL_MAX", "5"]),
+        ({"LOOPWORKER_GUARDS__QUOTE__COLOUR": "2"}, ["LOOPWORKER_GUARDS__QUOTE__COLOUR"]),
+        ({"LOOPWORKER_WORKER__DRAIN_SECONDS": "40"}, ["DRAIN_SECONDS", "TERMINATION_GRACE"]),
+        ({"LOOPWORKER_MODEL_FALLBACKS": "a,b"}, ["LOOPWORKER_MODEL_FALLBACKS", "not built"]),
+        ({"LOOPWORKER_CONFIG": "/nowhere.toml"}, ["/nowhere.toml"]),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_is_allowed(env, words):
+    """The process ends at once, and the message is enough to mend it."""
+    with pytest.raises(ConfigError) as caught:
+        load(env)
+
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_names_that_platforms_add_are_left_alone():
+    """A Kubernetes service called loopworker sets LOOPWORKER_PORT; that is no typing error."""
+    loaded = load({"LOOPWORKER_PORT": "tcp://10.0.0.1:80", "LOOPWORKER_SERVICE_HOST": "10.0.0.1"})
+
+    assert loaded.ignored == ("LOOPWORKER_PORT", "LOOPWORKER_SERVICE_HOST")
+
+
+def test_an_empty_variable_means_not_set():
+    """Compose files cannot leave a variable out."""
+    assert load({"LOOPWORKER_MODEL_URL": "", "LOOPWORKER_API_KEY": ""}).settings.model_url is None
+
+
+def test_a_secret_does_not_appear_in_an_error():
+    """An error about a secret names it and does not show it."""
+    with pytest.raises(ConfigError) as caught:
+        load(
+            {"LOOPWORKER_MODEL": "", "LOOPWORKER_HTTP_TOKEN": "tok", "LOOPWORKER_CONCURRENCY": "x"}
+        )
+
+    assert "tok" not in str(caught.value)
