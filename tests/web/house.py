@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from worker.core.events import ModelReplied, Started, ToolReturned
 from worker.core.messages import Observation, Reply, ReplyKind, ToolCall
+from worker.guard.guards import Guards
 from worker.queues.memory import MemoryBroker, MemoryQueue
 from worker.store.memory import MemoryBase, MemoryStore
+from worker.telemetry.tell import Telemetry
 from worker.web.api import ApiParts
 from worker.web.desk import Desk
 from worker.web.server import ApiServer
 
 NOW = 1_790_000_000.0
-
-
-class Board:
-    """Two guards and what an operator did to them."""
-
-    def __init__(self) -> None:
-        self.forced: list[tuple[Any, ...]] = []
-
-    def show(self) -> Sequence[Mapping[str, Any]]:
-        """List both."""
-        return [{"name": "quote", "state": "closed"}, {"name": "model:x/y", "state": "open"}]
-
-    def force(
-        self, name: str, *, kind: str, who: str, why: str, until: float | None
-    ) -> Mapping[str, Any]:
-        """Note it."""
-        if name not in ("quote", "model:x/y"):
-            raise LookupError(name)
-        self.forced.append((name, kind, who, why, until))
-        return {"name": name, "override": kind}
 
 
 class House:
@@ -45,7 +26,9 @@ class House:
         self.base = MemoryBase(clock=lambda: NOW)
         self.queue = MemoryQueue(self.broker, depth_max=50)
         self.store = MemoryStore(self.base)
-        self.board = Board()
+        self.guards = Guards(Telemetry(), wall=lambda: NOW)
+        self.guards.get("quote")
+        self.guards.get("model:x/y")
         self.ids = iter(f"task-{n}" for n in range(1000))
         desk = Desk(
             self.queue,
@@ -58,7 +41,7 @@ class House:
             desk=desk,
             queue=self.queue,
             journal=self.store,
-            guards=self.board,
+            guards=self.guards,
             now=lambda: NOW,
             hint=lambda task_id, seconds: asyncio.sleep(0.005),
         )

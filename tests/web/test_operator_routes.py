@@ -11,19 +11,22 @@ from worker.core.task import Result
 
 async def test_guards_are_shown_and_forced(house, client):
     """An operator sees the guards and forces one, saying who, why and until when."""
-    shown = await client.get("/v1/guards")
     by = {"who": "wang", "why": "maintenance", "until": "2026-12-03T00:00:00Z"}
     opened = await client.post("/v1/guards/quote/open", json=by)
     closed = await client.post("/v1/guards/model:x/y/close", json={"who": "w", "why": "y"})
+    shown = (await client.get("/v1/guards")).json()["guards"]
+    rejected = house.guards.get("quote").peek()
     released = await client.post("/v1/guards/quote/release", json={"who": "w", "why": "y"})
 
-    assert [guard["name"] for guard in shown.json()["guards"]] == ["quote", "model:x/y"]
     assert [opened.status_code, closed.status_code, released.status_code] == [200, 200, 200]
-    assert house.board.forced == [
-        ("quote", "open", "wang", "maintenance", 1_796_256_000.0),
-        ("model:x/y", "closed", "w", "y", None),
-        ("quote", "none", "w", "y", None),
+    assert [(g["name"], g["state"]) for g in shown] == [
+        ("model:x/y", "forced_closed"),
+        ("quote", "forced_open"),
     ]
+    assert shown[1]["override"] == {**by, "kind": "open", "until": 1_796_256_000.0}
+    assert shown[1]["layers"]
+    assert rejected is not None
+    assert house.guards.get("quote").state == "half_open"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,7 @@ async def test_guards_are_shown_and_forced(house, client):
         ("/v1/guards/quote/open", b'{"who": "w", "why": "y", "until": 5}', 422, "until"),
         ("/v1/guards/quote/open", b"[1]", 422, "body"),
         ("/v1/guards/quote/open", b"{", 400, "body"),
-        ("/v1/guards/quote/kick", b'{"who": "w", "why": "y"}', 404, "kind"),
+        ("/v1/guards/quote/kick", b'{"who": "w", "why": "y"}', 404, None),
         ("/v1/guards/other/open", b'{"who": "w", "why": "y"}', 404, "name"),
         ("/v1/dead/nobody/redrive", b"", 404, "id"),
     ],
@@ -45,7 +48,7 @@ async def test_operator_errors_name_the_field(house, client, path, body, status,
     answer = await client.post(path, content=body)
 
     assert (answer.status_code, answer.json()["error"]["field"]) == (status, field)
-    assert house.board.forced == []
+    assert house.guards.get("quote").state == "closed"
 
 
 async def test_dead_letter_is_listed_and_redriven(house, client):

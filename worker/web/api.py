@@ -7,9 +7,9 @@ Errors have one form: `{"error": {"field": …, "message": …}}`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -21,6 +21,8 @@ from starlette.types import ASGIApp
 
 from worker.core.errors import QueueFull, QueueUnavailable, StoreUnavailable, TaskInvalid
 from worker.core.wireformat import parse_time, rfc3339
+from worker.guard.guard import Guard
+from worker.guard.guards import Guards
 from worker.intake import MAX_TASK_BYTES
 from worker.queues.port import DeadLetter, Queue
 from worker.store.port import Journal, RunView
@@ -36,20 +38,6 @@ _OVER: Any = object()
 _INVALID_CODES = {"too_large": 413, "invalid_json": 400, "schema": 422}
 
 
-class GuardBoard(Protocol):
-    """What an operator sees and does with guards. Unknown names raise LookupError."""
-
-    def show(self) -> Sequence[Mapping[str, Any]]:
-        """Every guard: its layers, its breaker's state, an override if there is one."""
-        ...
-
-    def force(
-        self, name: str, *, kind: str, who: str, why: str, until: float | None
-    ) -> Mapping[str, Any]:
-        """Hold a breaker `open` or `closed`, or `release` it; returns the guard as it is then."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiParts:
     """What the API is made of, handed in by the composition root.
@@ -60,7 +48,7 @@ class ApiParts:
     desk: Desk
     queue: Queue
     journal: Journal
-    guards: GuardBoard
+    guards: Guards
     now: Callable[[], float]
     token: str | None = None
     hint: Hint = poll
@@ -76,7 +64,7 @@ def build_app(parts: ApiParts) -> ASGIApp:
         Route("/v1/tasks/{task_id:path}", api.look, methods=["GET"]),
         Route("/v1/tasks/{task_id:path}", api.cancel, methods=["DELETE"]),
         Route("/v1/guards", api.guards, methods=["GET"]),
-        Route("/v1/guards/{name:path}/{kind}", api.force, methods=["POST"]),
+        Route("/v1/guards/{name:path}/{action}", api.force, methods=["POST"]),
         Route("/v1/dead", api.dead, methods=["GET"]),
         Route("/v1/dead/{task_id:path}/redrive", api.redrive, methods=["POST"]),
         Route("/v1/runs", api.runs, methods=["GET"]),
@@ -153,26 +141,28 @@ class Api:
 
     async def guards(self, request: Request) -> Response:
         """GET /v1/guards: every guard with the state of its breaker."""
-        return reply({"guards": [dict(guard) for guard in self._parts.guards.show()]})
+        return reply({"guards": [guard_to_wire(guard) for guard in self._parts.guards.all()]})
 
     async def force(self, request: Request) -> Response:
         """POST /v1/guards/{name}/open|close|release: an operator's override: who, why, until."""
-        kind = {"open": "open", "close": "closed", "release": "none"}.get(
-            request.path_params["kind"]
-        )
-        if kind is None:
-            raise Refusal(404, "A guard can be told to open, close or release.", field="kind")
-        name, given = request.path_params["name"], await read_object(request)
+        action, name = request.path_params["action"], request.path_params["name"]
+        guard, given = self._parts.guards.find(name), await read_object(request)
+        if guard is None:
+            raise Refusal(404, f"There is no guard named {name[:100]!r}.", field="name")
         until = parse_time(given.get("until"), field="until")
         if until is not None and until <= self._parts.now():
             raise Refusal(422, "until: is in the past", field="until")
-        try:
-            guard = self._parts.guards.force(
-                name, kind=kind, who=_line(given, "who"), why=_line(given, "why"), until=until
-            )
-        except LookupError:
-            raise Refusal(404, f"There is no guard named {name[:100]!r}.", field="name") from None
-        return reply(dict(guard))
+        who, why = _line(given, "who"), _line(given, "why")
+        match action:
+            case "open":
+                guard.force_open(who=who, why=why, until=until)
+            case "close":
+                guard.force_closed(who=who, why=why, until=until)
+            case "release":
+                guard.release(who=who, why=why)
+            case _:
+                raise Refusal(404, "A guard can be told to open, close or release.")
+        return reply(guard_to_wire(guard))
 
     async def dead(self, request: Request) -> Response:
         """GET /v1/dead: dead letters, the newest first."""
@@ -190,6 +180,11 @@ class Api:
         """GET /v1/runs: the runs that changed last."""
         runs = await self._parts.journal.recent(limit=limit_of(request))
         return reply({"runs": [run_to_wire(run) for run in runs]})
+
+
+def guard_to_wire(guard: Guard) -> dict[str, Any]:
+    """Write a guard as a JSON object: its breaker's state and counts, and its layers."""
+    return {**guard.snapshot(), "layers": guard.describe()}
 
 
 def letter_to_wire(letter: DeadLetter) -> dict[str, Any]:
