@@ -1,0 +1,119 @@
+"""What keeps a model from calling a tool well, found by reading its description and schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from worker.registry import Registry, Tool, line_to_add, wire_names
+
+DESCRIPTION_CHARS_MAX = 1024  # OpenAI refuses more
+DESCRIPTION_CHARS_MIN = 8
+
+# A model that reads "may be used" does not use it.
+_SOFT = re.compile(
+    r"可选(?![值项的])|可以考虑|建议|也许|可能|或许|大概|必要时|如有需要|酌情|尽量|"
+    r"\b(maybe|might|perhaps|possibly|optionally|may be used|could be used|can be used|"
+    r"if you (?:want|like|wish)|if needed|if necessary|feel free|consider using)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lint:
+    """One finding. `level` is warning (will work badly) or note (worth knowing)."""
+
+    tool: str
+    rule: str
+    level: str
+    message: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.tool}: {self.message} [{self.rule}]"
+
+
+def lint(tools: Registry | Iterable[Tool]) -> list[Lint]:
+    """Read all tools; the findings come in the order of the tools."""
+    all_tools = list(tools)
+    wire = wire_names(each.name for each in all_tools)
+    found: list[Lint] = []
+    for each in all_tools:
+        for rule, level, message in _findings(each, wire[each.name]):
+            found.append(Lint(each.name, rule, level, message, each.source_file, each.source_line))
+    return found
+
+
+def _findings(each: Tool, wire_name: str) -> Iterator[tuple[str, str, str]]:
+    yield from _about_description(each)
+    yield from _about_parameters(each)
+    if wire_name != each.name:
+        yield (
+            "wire-name",
+            "note",
+            f"the name is not legal on the wire; models see {wire_name!r}",
+        )
+    if each.effect == "write" and not each.effect_declared:
+        yield "undeclared-effect", "warning", f"runs as a write; add {line_to_add(each)}"
+    if each.effect == "write" and each.verify is None:
+        yield (
+            "no-verify",
+            "note",
+            "without verify, a write that is interrupted ends as unknown and needs a person",
+        )
+    if each.effect == "read" and each.dependency != each.name and each.stub is None:
+        yield (
+            "no-stub",
+            "note",
+            f"no stub for when {each.dependency!r} is down; the model is told it failed",
+        )
+
+
+def _about_description(each: Tool) -> Iterator[tuple[str, str, str]]:
+    text = each.description.strip()
+    if not text:
+        yield "no-description", "warning", "no description: a model cannot know when to call it"
+        return
+    if len(text) < DESCRIPTION_CHARS_MIN and text.isascii():
+        yield "short-description", "warning", f"the description {text!r} says too little"
+    if len(text) > DESCRIPTION_CHARS_MAX:
+        yield (
+            "long-description",
+            "warning",
+            f"the description has {len(text)} characters; some servers refuse more than "
+            f"{DESCRIPTION_CHARS_MAX}",
+        )
+    soft = _SOFT.search(text)
+    if soft:
+        yield (
+            "soft-word",
+            "warning",
+            f"the description says {soft[0]!r}; say plainly when to call it",
+        )
+
+
+def _about_parameters(each: Tool) -> Iterator[tuple[str, str, str]]:
+    properties = each.parameters.get("properties", {})
+    bare = [name for name, schema in properties.items() if not _described(schema)]
+    if bare:
+        yield (
+            "no-parameter-description",
+            "warning",
+            f"no description of {', '.join(bare)}; add an Args section or Field(description=…)",
+        )
+    for name, schema in properties.items():
+        soft = _SOFT.search(_described(schema))
+        if soft:
+            yield (
+                "soft-word",
+                "warning",
+                f"the description of {name} says {soft[0]!r}; say what goes in",
+            )
+
+
+def _described(schema: Any) -> str:
+    text = schema.get("description", "") if isinstance(schema, dict) else ""
+    return text.strip() if isinstance(text, str) else ""
