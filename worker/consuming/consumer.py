@@ -134,6 +134,7 @@ class Consumer:
             # It came with the last claim: nothing has begun, so it goes back at once.
             await self._desk.hand_back(held, "drain")
             self._drained["released"] += 1
+            self._drained["finished"] -= 1
             return
         try:
             await self._desk.handle(held)
@@ -145,10 +146,11 @@ class Consumer:
         except Exception as error:  # the border of consumer work: the others go on
             self._telemetry.tell(ErrorUnhandled("consumer", error))
             await self._desk.hand_back(held, "internal error")
-        if self.draining:
-            self._drained["finished"] += 1
 
     def _done(self, key: str) -> None:
+        task = self._tasks.get(key)
+        if self._draining.is_set() and task is not None and not task.cancelled():
+            self._drained["finished"] += 1
         self._tasks.pop(key, None)
         self.held.pop(key, None)
         self._changed.set()

@@ -13,6 +13,7 @@ from worker.core.events import ToolReturned, ToolStarted
 from worker.core.messages import Observation, Source, ToolCall
 from worker.core.observing import refused, unknown_outcome
 from worker.core.task import Task
+from worker.guard.policy import Outcome
 from worker.registry import Registry, Tool
 from worker.running.observe import observation_of
 from worker.running.recorder import Recorder
@@ -30,6 +31,7 @@ class CallerOptions:
     http: Any = None
     fetch: Callable[..., Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    redact: Callable[[str], str] = str
 
 
 class ToolCaller:
@@ -63,8 +65,8 @@ class ToolCaller:
         lanes: dict[str, list[ToolCall]] = {}
         for call in effect.calls:
             tool = self._registry.get(call.name)
-            lane = (tool.sequential if tool else None) or f"call:{call.id}"
-            lanes.setdefault(lane, []).append(call)
+            name = (tool.sequential if tool else None) or f"call:{call.id}"
+            lanes.setdefault(name, []).append(call)
         if len(lanes) == 1:
             for lane in lanes.values():
                 await self._lane(lane, effect, task, recorder)
@@ -121,7 +123,7 @@ class ToolCaller:
     async def _guarded(self, tool: Tool, call: ToolCall, context: ToolContext) -> Observation:
         limit = self._options.max_result_chars
         outcome = await self._guards.call(tool, call.arguments or {}, context, max_chars=limit)
-        observation = observation_of(tool, outcome, language=context.language)
+        observation = self._observe(tool, outcome, context)
         lost = tool.effect == "write" and observation.source is Source.UNKNOWN
         if lost and tool.verify is not None:
             return await self._reconcile(tool, call, context)
@@ -137,11 +139,14 @@ class ToolCaller:
         if outcome is None:
             return unknown
         if outcome.value is not None:
-            return observation_of(tool, outcome, language=context.language)
+            return self._observe(tool, outcome, context)
         # verify said that nothing happened, so this is the first time that the effect is made; it
         # gets no second reconciliation, whatever becomes of it.
         again = await self._guards.call(tool, call.arguments or {}, context, max_chars=limit)
-        return observation_of(tool, again, language=context.language)
+        return self._observe(tool, again, context)
+
+    def _observe(self, tool: Tool, outcome: Outcome[Any], context: ToolContext) -> Observation:
+        return observation_of(tool, outcome, language=context.language, redact=self._options.redact)
 
     def _context(self, task: Task, call: ToolCall, key: str, language: str) -> ToolContext:
         context = ToolContext(

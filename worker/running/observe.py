@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from worker.core.errors import ToolError
@@ -17,15 +18,22 @@ from worker.core.observing import (
 )
 from worker.guard.policy import Outcome
 from worker.registry import Tool
-from worker.telemetry.redact import redact_text
 
 _ERROR_CHARS_MAX = 500
 # After one of these nobody knows whether a write has happened.
 _LOST = frozenset({"timeout", "connection", "http_5xx"})
 
 
-def observation_of(tool: Tool, outcome: Outcome[Any], *, language: str) -> Observation:
-    """Build the observation. `outcome.value` is as `toolguard.shaped` made it, or the stub."""
+Redact = Callable[[str], str]
+
+
+def observation_of(
+    tool: Tool, outcome: Outcome[Any], *, language: str, redact: Redact
+) -> Observation:
+    """Build the observation. `outcome.value` is as `toolguard.shaped` made it, or the stub.
+
+    `redact` takes secrets out of a tool's own error text.
+    """
     match outcome.source:
         case Source.LIVE:
             return _live(tool, outcome)
@@ -42,7 +50,7 @@ def observation_of(tool: Tool, outcome: Outcome[Any], *, language: str) -> Obser
             content = told_stub(stub, tool.name, retry_after, language=language)
             return _with(outcome, content, stub=stub)
         case _:
-            return _failed(tool, outcome, language)
+            return _failed(tool, outcome, language, redact)
 
 
 def _live(tool: Tool, outcome: Outcome[Any]) -> Observation:
@@ -57,7 +65,7 @@ def _live(tool: Tool, outcome: Outcome[Any]) -> Observation:
     )
 
 
-def _failed(tool: Tool, outcome: Outcome[Any], language: str) -> Observation:
+def _failed(tool: Tool, outcome: Outcome[Any], language: str, redact: Redact) -> Observation:
     if tool.effect == "write" and outcome.sent and outcome.error_type in _LOST:
         return unknown_outcome(
             language=language, reason=outcome.error_type or "lost", attempts=outcome.attempts
@@ -65,7 +73,7 @@ def _failed(tool: Tool, outcome: Outcome[Any], language: str) -> Observation:
     error, reason = outcome.error, outcome.reason or outcome.error_type or "error"
     if isinstance(error, ToolError) or outcome.error_type in ("internal", "other"):
         # The tool's own words: they may tell the model what to do better.
-        text = redact_text(str(error))[:_ERROR_CHARS_MAX] or type(error).__name__
+        text = redact(str(error))[:_ERROR_CHARS_MAX] or type(error).__name__
         content = error_text("tool_error", text, tool=tool.name)
     else:
         content = told_failure(tool.name, reason, language=language)

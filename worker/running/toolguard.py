@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import orjson
@@ -53,20 +52,16 @@ class ToolGuards:
             def attempt(info: AttemptInfo) -> Any:
                 return shaped(tool.call(arguments, context), max_chars, context.language)
 
-        policy = self._policy(tool)
-        if tool.alternative is not None and policy.fallback is not None:
-            policy = replace(
-                policy,
-                fallback=replace(
-                    policy.fallback, alternative=_alternative(tool, arguments, context, max_chars)
-                ),
-            )
         return await self._guards.get(tool.dependency).call(
             attempt,
-            policy,
+            self._policy(tool),
             deadline=context.deadline,
             scope=context.tenant or "",
             arguments_key=_key(arguments) if tool.stale_seconds else "",
+            info=AttemptInfo(
+                idempotency_key=context.idempotency_key,
+                arguments=_Asked(arguments, context, max_chars),
+            ),
         )
 
     async def verify(
@@ -109,6 +104,7 @@ class ToolGuards:
                 last_good=self._last_good if tool.stale_seconds else None,
                 stale_seconds=tool.stale_seconds,
                 stub=tool.stub,
+                alternative=_alternative(tool) if tool.alternative else None,
                 alternative_seconds=min(timeout, 2.0),
             )
         return CallPolicy(
@@ -165,14 +161,22 @@ def shaped(value: Any, max_chars: int, language: str) -> dict[str, Any]:
     }
 
 
-def _alternative(
-    tool: Tool, arguments: dict[str, Any], context: ToolContext, max_chars: int
-) -> Callable[[AttemptInfo], Any]:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked for, so that an alternative, which is built once per tool, knows it."""
+
+    arguments: dict[str, Any]
+    context: ToolContext
+    max_chars: int
+
+
+def _alternative(tool: Tool) -> Callable[[AttemptInfo], Any]:
     async def alternative(info: AttemptInfo) -> Any:
-        value = tool.call_alternative(arguments, context)
-        if asyncio.iscoroutine(value) or isinstance(value, Awaitable):
+        asked = info.arguments
+        value = tool.call_alternative(asked.arguments, asked.context)
+        if isinstance(value, Awaitable):
             value = await value
-        return shaped(value, max_chars, context.language)
+        return shaped(value, asked.max_chars, asked.context.language)
 
     return alternative
 
