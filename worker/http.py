@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -85,7 +85,7 @@ class HttpStream:
     _response: httpx.Response = field(repr=False)
     _bytes_max: int
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Iterate over the decoded body; a body over the limit raises `result_too_large`."""
         size = 0
         async for chunk in self._response.aiter_bytes():

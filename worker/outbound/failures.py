@@ -10,18 +10,25 @@ from worker.core.errors import AttemptFailed, AttemptTimeout
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
+class Silence(AttemptTimeout):
+    """The server was silent, or could not be reached, for too long; the rest may have time left.
+
+    An AttemptTimeout that is no Silence means that the whole time of the exchange is used up.
+    """
+
+
 def failure_of(error: Exception) -> AttemptFailed:
     """Translate an exception of a transport; the caller raises it `from` the original.
 
-    Every `httpx.RequestError`, `httpx.InvalidURL` and `TimeoutError` is covered; `kind` is
-    `bulkhead_full` for a full pool, which is our own limit and says nothing about the server.
+    Every `httpx.RequestError` and `httpx.InvalidURL` is covered. A full pool is `bulkhead_full`:
+    our own limit, which says nothing about the server.
     """
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     match error:
         case httpx.PoolTimeout():
             return AttemptFailed(text, kind="bulkhead_full", sent=False)
-        case httpx.TimeoutException() | TimeoutError():
-            return AttemptTimeout(text, sent=not isinstance(error, UNSENT))
+        case httpx.TimeoutException():
+            return Silence(text, sent=not isinstance(error, UNSENT))
         case httpx.UnsupportedProtocol() | httpx.LocalProtocolError() | httpx.InvalidURL():
             return AttemptFailed(text, kind="internal", retryable=False, sent=False)
         case httpx.RequestError() | httpx.StreamError():
