@@ -117,3 +117,10 @@ async def until(condition: Any, *, turns: int = 1000) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError("the condition never came true")
+
+
+async def reached(condition: Any, *, seconds: float = 5.0) -> None:
+    """Wait in real time, with a limit, for what another thread brings about."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110  (another thread cannot set an asyncio.Event)
+            await asyncio.sleep(0.001)

@@ -159,7 +159,13 @@ class Runner:
         future.cancel()  # one that has not begun never will
 
     def _end_slot(self) -> None:
-        if self._bulkhead is not None:
+        if self._bulkhead is None:
+            return
+        if self._bulkhead.has_queue:
+            # One turn later: the end of this work must reach the breaker before the next in the
+            # queue asks it.
+            asyncio.get_running_loop().call_soon(self._bulkhead.release)
+        else:
             self._bulkhead.release()
 
 

@@ -37,6 +37,11 @@ class Bulkhead:
         return sum(not waiter.done() for waiter in self._waiters)
 
     @property
+    def has_queue(self) -> bool:
+        """Whether a slot that is given back goes straight to somebody."""
+        return bool(self._waiters)
+
+    @property
     def zombies(self) -> int:
         """Pieces of work that nobody waits for any more and that still hold a slot."""
         return len(self.left_behind)
