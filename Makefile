@@ -31,8 +31,8 @@ lint: setup ## Ruff, the formatter and mypy
 unit: setup ## The unit tests alone
 	@$(PYTEST) $(UNIT) -q $(ARGS)
 
-test-versions: ## The unit tests on every other Python >= 3.11 that is here
-	@scripts/test-versions.sh $(UNIT) -q $(ARGS)
+test-versions: ## The unit tests on each other Python >= 3.11 here, asyncio in debug mode
+	@scripts/test-versions.sh $(UNIT) -q -o asyncio_debug=true $(ARGS)
 
 format: setup ## Let the formatter have its way
 	@$(BIN)/ruff check --fix --quiet; $(BIN)/ruff format --quiet

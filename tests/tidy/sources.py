@@ -12,8 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("worker", "tools")
 
-# A room may be more than one file: this module lives in the room of its neighbour.
-ROOM_OF = {"configuration": "settings"}
+# A room may be more than one file: these modules live in the room of their neighbour.
+ROOM_OF = {"assembly": "app", "configuration": "settings", "observability": "app"}
 
 
 @functools.cache
