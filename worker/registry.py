@@ -36,19 +36,19 @@ class ToolOptions(TypedDict, total=False):
     row open it. Calls of one `sequential` group run one after another; True is a group of its own.
     """
 
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    effect: Effect
-    timeout_seconds: float
-    attempts: int
-    stub: str
-    stale_seconds: float
-    alternative: Callable[..., Any]
-    dependency: str
-    fail_max: int
-    verify: Callable[..., Any]
-    sequential: str | bool
+    name: str | None
+    description: str | None
+    parameters: Mapping[str, Any] | None
+    effect: Effect | None
+    timeout_seconds: float | None
+    attempts: int | None
+    stub: str | None
+    stale_seconds: float | None
+    alternative: Callable[..., Any] | None
+    dependency: str | None
+    fail_max: int | None
+    verify: Callable[..., Any] | None
+    sequential: str | bool | None
     requires_approval: bool
     job: bool
 
