@@ -10,15 +10,14 @@ from tests.tidy.sources import PACKAGES, python_files, repository_files, text_of
 
 # The borders where anything may arrive. Each says what would be lost without it.
 MAY_CATCH_ALL = {
-    "worker/discovery.py": "a tool file may raise anything while it is imported",
-    "worker/toolresult.py": "a foreign value may raise anything when it is looked at",
     # A tool's attempt: code, callbacks and values that others wrote.
+    "worker/discovery.py": "a tool file may raise anything while it is imported",
     "worker/guard/fallback.py": "an alternative, or a store of last values, may raise anything",
     "worker/guard/guard.py": "the attempt itself",
     "worker/guard/threads.py": "the attempt of a sync tool, in its thread",
     "worker/guard/verdict.py": "a user's classifier, or an error whose attributes raise",
-    "worker/toolresult.py": "a foreign object whose attributes or text raise",
     "worker/sqlitefile.py": "what a caller's transaction raises is that caller's answer",
+    "worker/toolresult.py": "a foreign value may raise anything when it is looked at",
     # A telemetry listener: it can never hurt the caller.
     "worker/telemetry/lines.py": "a foreign value whose text raises costs no log line",
     "worker/telemetry/metrics.py": "a reader that raises; the other values are worth a scrape",
