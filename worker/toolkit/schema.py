@@ -182,12 +182,15 @@ def _typed_shape(
     for number, parameter in enumerate(parameters):
         if parameter.name not in hints:
             raise ConfigError(f"{place}: parameter {parameter.name!r} has no annotation")
-        field = f"p{number}"
-        names[field] = parameter.name
-        fields[field] = _field(parameter, hints[parameter.name], docs.get(parameter.name))
-        _probe(parameter, fields[field], place)
-    model = _model(place.name, fields)
-    schema = tidy_schema(model.model_json_schema(by_alias=True, mode="validation"))
+        names[f"p{number}"] = parameter.name
+        fields[f"p{number}"] = _field(parameter, hints[parameter.name], docs.get(parameter.name))
+    try:
+        model = _model(place.name, fields)
+        schema = tidy_schema(model.model_json_schema(by_alias=True, mode="validation"))
+    except pydantic.PydanticUserError as error:
+        for parameter, field in zip(parameters, fields.values(), strict=True):
+            _probe(parameter, field, place)
+        raise ConfigError(f"{place}: no schema can be made of it ({error})") from error
     if all(_is_plain(hints[p.name]) and not _is_field(p.default) for p in parameters):
         return Shape(schema, wants_context)
     return Shape(
