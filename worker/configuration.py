@@ -67,12 +67,26 @@ def effective(loaded: Loaded) -> Iterator[Setting]:
     yield from _walk(loaded.settings, Settings(), (), loaded.sources)
 
 
+def listening_address(value: str, *, setting: str) -> tuple[str, int] | None:
+    """Read `host:port`, `[::1]:port`, `:port` (loopback) or `off`. Raises ConfigError."""
+    text = value.strip()
+    if text.lower() in ("off", "none", ""):
+        return None
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not port.isascii() or not port.isdigit() or int(port) > 65535 or "/" in host:
+        raise ConfigError(f"{setting}: {value!r} is not an address; write 127.0.0.1:9464, or off")
+    return host, int(port)
+
+
 def check(settings: Settings) -> None:
     """Hold settings against each other. Raises ConfigError.
 
     Options whose feature is not built yet are refused, never ignored (decisions.md 12).
     """
     guard, queue, worker = settings.guard, settings.queue, settings.worker
+    listening_address(settings.admin, setting="LOOPWORKER_ADMIN")
+    listening_address(settings.http, setting="LOOPWORKER_HTTP")
     _require(
         not settings.model_fallbacks,
         "LOOPWORKER_MODEL_FALLBACKS: fallback models are not built yet; leave it empty",

@@ -77,31 +77,26 @@ class Consumer:
 
         Cancelled: everything in work is handed back at once.
         """
-        beating = asyncio.create_task(self._heartbeat.run(self.held), name="heartbeat")
-        try:
-            await self._claim_until_drain()
-            await self._drain(drain_seconds)
-        finally:
-            self.stop_claiming()
-            await self._release_all()
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            # If the heartbeat dies of a bug, so does the worker: leases nobody renews are worse.
+            beating = group.create_task(self._heartbeat.run(self.held), name="heartbeat")
+            try:
+                await self._claim_until_drain()
+                await self._drain(drain_seconds)
+            finally:
+                self.stop_claiming()
+                await self._release_all()
+                beating.cancel()
 
     async def _claim_until_drain(self) -> None:
         failures = 0
         while not self.draining:
-            free = self.slots - len(self._tasks)
-            if free <= 0:
+            if len(self._tasks) >= self.slots:
                 self._changed.clear()
                 await self._changed.wait()
                 continue
             try:
-                leases = await self._queue.claim(
-                    owner=self._owner,
-                    lease_seconds=self._lease_seconds,
-                    wait_seconds=self._poll_seconds,
-                    limit=min(free, _CLAIM_MAX),
-                )
+                leases = await self._claim()
             except QueueUnavailable as error:
                 self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
                 wait = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
@@ -111,7 +106,20 @@ class Consumer:
             failures = 0
             self.last_claim_at = self._clock()
             for lease in leases:
-                self._start(lease)
+                if self.draining:
+                    # It came with the last claim: nothing has begun, so it goes back at once.
+                    await self._desk.hand_back(Held(lease), "drain")
+                    self._drained["released"] += 1
+                else:
+                    self._start(lease)
+
+    async def _claim(self) -> list[Lease]:
+        return await self._queue.claim(
+            owner=self._owner,
+            lease_seconds=self._lease_seconds,
+            wait_seconds=self._poll_seconds,
+            limit=min(self.slots - len(self._tasks), _CLAIM_MAX),
+        )
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -130,12 +138,6 @@ class Consumer:
 
     async def _work(self, key: str) -> None:
         held = self.held[key]
-        if self.draining:
-            # It came with the last claim: nothing has begun, so it goes back at once.
-            await self._desk.hand_back(held, "drain")
-            self._drained["released"] += 1
-            self._drained["finished"] -= 1
-            return
         try:
             await self._desk.handle(held)
         except asyncio.CancelledError:

@@ -1,0 +1,435 @@
+"""What a task goes through, from the queue to its result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from worker import Task, ToolError, tool
+from worker.core.errors import ModelError
+from worker.core.events import ModelReplied, Started, ToolStarted
+from worker.core.limits import Limits
+from worker.core.opening import Opening, open_run
+from worker.model.scripted import answer, calls
+from worker.telemetry.signals import RunLoop, ToolCalling
+
+
+def tool_messages(model, request=-1):
+    """The tool messages of a request that the model saw."""
+    return [m.body for m in model.requests[request].messages if m.role == "tool"]
+
+
+@tool
+async def price(symbol: str) -> str:
+    """Latest price of a ticker.
+
+    Args:
+        symbol: The ticker.
+    """
+    return f"{symbol} is 12.50"
+
+
+async def test_a_question_is_answered_with_a_tool(start, ask):
+    """Reason, call, observe, answer: and the result tells all of it."""
+    script = [calls(("price", {"symbol": "ACME"})), answer("ACME is 12.50")]
+    async with start(*script, tools=[price]) as worker:
+        result = await ask(worker, "price of ACME?")
+
+        assert (result.status, result.answer, result.steps) == ("completed", "ACME is 12.50", 2)
+        assert [(c.id, c.name, c.source) for c in result.tool_calls] == [("c1", "price", "live")]
+        assert tool_messages(worker.model)[0]["content"] == "ACME is 12.50"
+        assert (await worker.queue.depth()).leased == 0
+
+
+async def test_calls_of_one_reply_run_side_by_side_and_are_answered_in_order(start, ask):
+    """Each call waits for the other; sequential execution would never end."""
+    met = asyncio.Barrier(2)
+
+    @tool
+    async def meet(name: str) -> str:
+        """Meet the other one."""
+        await met.wait()
+        return name
+
+    script = [calls(("meet", {"name": "a"}), ("meet", {"name": "b"})), answer("ok")]
+    async with start(*script, tools=[meet]) as worker:
+        result = await ask(worker, "go")
+
+        assert result.status == "completed"
+        contents = [(m["tool_call_id"], m["content"]) for m in tool_messages(worker.model)]
+        assert contents == [("c1", "a"), ("c2", "b")]
+
+
+async def test_calls_of_a_sequential_group_run_one_after_another(start, ask):
+    """Stateful calls are never in flight together, and run in call order."""
+    log = []
+
+    @tool(sequential="browser")
+    async def click(name: str) -> str:
+        """Click something."""
+        log.append(f"+{name}")
+        await asyncio.sleep(0)
+        log.append(f"-{name}")
+        return name
+
+    script = [calls(*(("click", {"name": n}) for n in "abc")), answer("ok")]
+    async with start(*script, tools=[click]) as worker:
+        await ask(worker, "go")
+
+    assert log == ["+a", "-a", "+b", "-b", "+c", "-c"]
+
+
+async def test_mistakes_and_failures_go_back_to_the_model_as_structured_errors(start, ask):
+    """A raising tool tells what it said; the run goes on, and every call is answered."""
+
+    @tool(attempts=1)
+    async def broken() -> str:
+        """Always fails."""
+        raise RuntimeError("price feed down")
+
+    @tool
+    async def polite() -> str:
+        """Fails on purpose."""
+        raise ToolError("no order of that id; ask for the full number")
+
+    script = [calls(("broken", {}), ("polite", {})), answer("sorry")]
+    async with start(*script, tools=[broken, polite]) as worker:
+        result = await ask(worker, "go")
+
+        first, second = tool_messages(worker.model)
+        assert "price feed down" in json.loads(first["content"])["error"]["message"]
+        assert "full number" in json.loads(second["content"])["error"]["message"]
+        assert [(d.tool, d.source) for d in result.degraded] == [("broken", "error")]
+
+
+async def test_an_invalid_call_is_answered_without_running_anything(start, ask):
+    """The model reads what was wrong; telemetry counts it as the model's mistake."""
+    ran = []
+
+    @tool
+    async def count(n: int) -> int:
+        """Count."""
+        ran.append(n)
+        return n
+
+    bad = calls(("count", {}))
+    call = bad.calls[0]
+    wrong = type(call)(call.id, "count", None, "n: missing", "invalid_arguments")
+    script = [calls(wrong), answer("ok")]
+    async with start(*script, tools=[count]) as worker:
+        await ask(worker, "go")
+
+        assert ran == []
+        assert tool_messages(worker.model)[0]["content"] == "n: missing"
+        told = worker.ears.of(ToolCalling, "settled")
+        assert [(t.error_type, t.status_code) for t in told] == [("invalid_arguments", 422)]
+
+
+async def test_every_before_has_one_after_and_every_start_one_end(start, ask):
+    """Exactly one `after` for each `before`, one loop end for each loop start."""
+    script = [calls(("price", {"symbol": "A"}), ("price", {"symbol": "B"})), answer("ok")]
+    async with start(*script, tools=[price]) as worker:
+        await ask(worker, "go")
+
+    for kind, count in ((ToolCalling, 2), (RunLoop, 1)):
+        assert len(worker.ears.of(kind, "started")) == count
+        assert worker.ears.of(kind, "started").sort(key=id) == worker.ears.of(kind, "settled").sort(
+            key=id
+        )
+    end = worker.ears.of(RunLoop, "settled")[0]
+    assert (end.total_steps, end.final_status) == (2, "success")
+    assert end.end_time >= end.start_time
+
+
+# --- after a crash ------------------------------------------------------------------------------------
+
+
+async def interrupted(worker, *events, task_id="t1"):
+    """Leave the journal of a worker that died after these events, and hand the task in."""
+    await worker._open()
+    task = Task(task_id, "send the mail")
+    opened = await worker.store.open(task_id, owner="dead", lease_seconds=5)
+    opening = Opening(Limits(), 60.0, 50, 200)
+    begun = open_run(task, opening, now=1_790_000_000.0, tools=worker.registry.names)
+    begun = Started(**{f: getattr(begun, f) for f in begun.__slots__} | {"deadline": None})
+    await worker.store.append(opened.run, [begun, *events])
+    await worker.store.release(opened.run)
+    await worker.submit(task)
+    worker._working = asyncio.create_task(worker._work())
+    result = await worker.result(task_id, wait_seconds=10)
+    await worker.stop()
+    assert result is not None
+    return result
+
+
+def mailer(sent, **options):
+    """An undeclared tool that smells of writing."""
+
+    @tool(**options)
+    async def send_mail(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "sent"
+
+    return send_mail
+
+
+ASKED = ModelReplied(1_790_000_000.0, calls(("send_mail", {"to": "bob"})))
+BEGUN = ToolStarted(1_790_000_000.0, "c1", "key")
+
+
+async def test_a_reply_that_is_journaled_is_not_asked_for_again(start):
+    """The run goes on from its last completed step."""
+    sent = []
+    async with start(answer("done"), tools=[mailer(sent)], running=False) as worker:
+        result = await interrupted(worker, ASKED)
+
+        assert (result.status, sent) == ("completed", ["bob"])
+        assert len(worker.model.requests) == 1
+
+
+async def test_an_interrupted_write_is_never_repeated(start):
+    """The effect may have happened: the outcome is unknown, and the answer says so."""
+    sent = []
+    async with start(answer("Mail sent."), tools=[mailer(sent)], running=False) as worker:
+        result = await interrupted(worker, ASKED, BEGUN)
+
+        assert sent == []
+        assert [c.source for c in result.tool_calls] == ["unknown"]
+        assert "unknown" in result.answer
+        assert "unknown" in tool_messages(worker.model)[0]["content"].lower()
+
+
+@pytest.mark.parametrize(
+    ("found", "runs", "source"), [("was sent", [], "live"), (None, ["bob"], "live")]
+)
+async def test_verify_decides_what_became_of_an_interrupted_write(start, found, runs, source):
+    """verify says done: its result counts. verify says not done: the write is made now."""
+    sent = []
+
+    async def look(to: str):
+        return found
+
+    mail = mailer(sent, effect="write", verify=look)
+    async with start(answer("ok"), tools=[mail], running=False) as worker:
+        result = await interrupted(worker, ASKED, BEGUN)
+
+        assert sent == runs
+        assert [c.source for c in result.tool_calls] == [source]
+
+
+async def test_a_verify_that_fails_leaves_the_outcome_unknown(start):
+    """When nobody knows, nothing is repeated."""
+    sent = []
+
+    async def look(to: str):
+        raise ConnectionError("mail log is away")
+
+    mail = mailer(sent, effect="write", verify=look, attempts=1)
+    async with start(answer("ok"), tools=[mail], running=False) as worker:
+        result = await interrupted(worker, ASKED, BEGUN)
+
+        assert sent == []
+        assert [c.source for c in result.tool_calls] == ["unknown"]
+
+
+async def test_an_interrupted_idempotent_call_is_repeated_with_the_same_key(start):
+    """Declared idempotent: it runs again, and the key is the one it had before."""
+    keys = []
+
+    @tool(effect="idempotent")
+    async def book(ctx, to: str) -> str:
+        """Book something."""
+        keys.append(ctx.idempotency_key)
+        return "booked"
+
+    asked = ModelReplied(1_790_000_000.0, calls(("book", {"to": "bob"})))
+    for _ in range(2):
+        async with start(answer("ok"), tools=[book], running=False) as worker:
+            await interrupted(worker, asked, BEGUN)
+
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+    assert len(keys[0]) == 64
+
+
+async def test_a_write_that_times_out_is_unknown_not_failed(start, ask):
+    """Whoever stopped waiting does not know what happened."""
+
+    @tool(effect="write", timeout_seconds=0.05)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        await asyncio.sleep(30)
+        return "paid"
+
+    script = [calls(("pay", {"amount": 5})), answer("paid")]
+    async with start(*script, tools=[pay]) as worker:
+        result = await ask(worker, "pay 5")
+
+    assert [(c.source, c.attempts) for c in result.tool_calls] == [("unknown", 1)]
+    assert "unknown" in result.answer
+
+
+# --- endings ------------------------------------------------------------------------------------------
+
+
+async def test_a_transient_failure_is_taken_up_by_a_later_delivery(start, ask):
+    """The model is away: the task goes back, and the next delivery answers it."""
+    away = ModelError("503", status="model_unavailable", transient=True)
+    async with start(away, answer("here")) as worker:
+        result = await ask(worker, "hello")
+
+        assert (result.status, result.answer) == ("completed", "here")
+        assert len(worker.ears.of(RunLoop, "settled")) == 2
+
+
+async def test_a_task_out_of_deliveries_is_dead_lettered_with_its_result(start, ask):
+    """Nothing is lost: the dead letter keeps the bytes, the caller gets a result."""
+    away = ModelError("503", status="model_unavailable", transient=True)
+    queue = {"backoff_seconds": 0.0, "poll_seconds": 0.05, "max_deliveries": 2}
+    async with start(otherwise=away, queue=queue) as worker:
+        result = await ask(worker, "hello")
+        await worker.stop()
+
+        dead = await worker.queue.inner.dead()
+        assert result.status == "model_unavailable"
+        assert [(d.deliveries, "model_unavailable" in d.reason) for d in dead] == [(2, True)]
+        assert json.loads(dead[0].body)["input"] == "hello"
+
+
+async def test_a_permanent_failure_is_dead_lettered_at_once(start, ask):
+    """A wrong key does not get better by repetition."""
+    wrong = ModelError("401", status="auth_error")
+    async with start(wrong) as worker:
+        result = await ask(worker, "hello")
+
+        assert result.status == "auth_error"
+        assert len(worker.model.requests) == 1
+
+
+async def test_a_task_that_cannot_be_read_is_rejected_and_the_queue_goes_on(start, ask):
+    """Bad input gets a result that names the field; the next task is answered."""
+    from worker.queues.port import Ticket
+
+    async with start(otherwise=answer("fine"), tools=[price]) as worker:
+        for number, body in enumerate(
+            [b"\xff\xfe", b'{"input": 5}', b'{"input":"x","tools":["no"]}']
+        ):
+            await worker.queue.put(Ticket(f"bad{number}", body))
+        result = await ask(worker, "good")
+        bad = [await worker.result(f"bad{n}", wait_seconds=5) for n in range(3)]
+
+        assert result.status == "completed"
+        assert [b.status for b in bad] == ["rejected"] * 3
+        assert "UTF-8" in bad[0].error
+        assert "input" in bad[1].error
+        assert "'no'" in bad[2].error
+
+
+async def test_a_result_is_published_to_the_queue_named_in_reply_to(start, ask):
+    """The caller's own queue gets the result, under the result's id."""
+    async with start(answer("42")) as worker:
+        await ask(worker, Task("t1", "q", reply_to="queue:answers"))
+        await worker.stop()
+        leases = await worker.queue.inner.sibling("answers").claim(
+            owner="caller", lease_seconds=5, wait_seconds=1
+        )
+
+        assert [lease.id for lease in leases] == ["t1/result"]
+        assert json.loads(leases[0].body)["answer"] == "42"
+
+
+async def test_a_running_task_is_cancelled_within_one_step(start):
+    """A cancel that comes while the model thinks ends the run before the next step."""
+    thinking, go_on = asyncio.Event(), asyncio.Event()
+
+    async def think(request):
+        thinking.set()
+        await go_on.wait()
+        return calls(("price", {"symbol": "A"}))
+
+    async with start(think, tools=[price]) as worker:
+        task_id = await worker.submit("q")
+        await thinking.wait()
+        assert (await worker.desk.cancel(task_id)).status == "cancelling"
+        go_on.set()
+        result = await worker.result(task_id, wait_seconds=10)
+
+        assert result.status == "cancelled"
+        assert worker.ears.of(ToolCalling, "started") == []
+
+
+async def test_draining_hands_unfinished_runs_back_without_using_up_a_delivery(start):
+    """SIGTERM: no new claims, and what does not end in time goes back uncounted."""
+    thinking = asyncio.Event()
+
+    async def think(request):
+        thinking.set()
+        await asyncio.sleep(60)
+
+    grace = {"drain_seconds": 0.05}
+    async with start(think, worker=grace) as worker:
+        task_id = await worker.submit("q")
+        await thinking.wait()
+        worker.begin_drain()
+        await worker._working
+
+        assert await worker.store.result(task_id) is None
+        lease = (await worker.queue.inner.claim(owner="next", lease_seconds=5, wait_seconds=1))[0]
+        assert (lease.deliveries, lease.handings) == (1, 2)
+        opened = await worker.store.open(task_id, owner="next", lease_seconds=5)
+        assert opened.run is not None
+
+
+async def test_a_fenced_owner_writes_nothing_and_publishes_nothing(start):
+    """Somebody else opened the run meanwhile: this worker stops quietly."""
+    thinking, go_on = asyncio.Event(), asyncio.Event()
+
+    async def think(request):
+        thinking.set()
+        await go_on.wait()
+        return "late answer"
+
+    async with start(think) as worker:
+        task_id = await worker.submit("q")
+        await thinking.wait()
+        worker.store.inner.base.records[task_id].lease_until = 0
+        other = await worker.store.inner.open(task_id, owner="other", lease_seconds=60)
+        go_on.set()
+        await worker.stop()
+
+        assert await worker.store.inner.result(task_id) is None
+        assert other.run.epoch == 2
+
+
+async def test_a_stub_is_said_in_the_answer_in_the_language_of_the_question(start, ask):
+    """The model left it out, so the worker adds it."""
+
+    @tool(stub="行情暂不可用", attempts=1, timeout_seconds=0.05)
+    async def get_stock_price(symbol: str) -> str:
+        """Latest price."""
+        await asyncio.sleep(30)
+        return "1"
+
+    script = [calls(("get_stock_price", {"symbol": "A"})), answer("价格是 100 元")]
+    async with start(*script, tools=[get_stock_price]) as worker:
+        result = await ask(worker, "A 的价格?")
+
+    assert "行情暂不可用" in result.answer
+    assert [(d.tool, d.source, d.reason) for d in result.degraded] == [
+        ("get_stock_price", "stub", "timeout")
+    ]
+
+
+async def test_a_bug_in_the_worker_costs_a_delivery_not_the_worker(start, ask):
+    """An exception that nobody foresaw is counted, and the others go on."""
+
+    async def bug(request):
+        raise ZeroDivisionError
+
+    async with start(bug, answer("fine")) as worker:
+        result = await ask(worker, "q")
+
+        assert result.status == "completed"

@@ -1,0 +1,321 @@
+"""The composition root: build everything once, start it in order, stop it in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Self, TextIO
+
+import orjson
+
+from worker import assembly
+from worker.configuration import Loaded, effective, listening_address, load
+from worker.core.ids import new_task_id
+from worker.core.task import Result, Task
+from worker.core.wireformat import task_to_wire
+from worker.discovery import load_registry
+from worker.model.port import Model
+from worker.observability import breakers_measured, build_observability, slots_measured
+from worker.queues import open_queue
+from worker.queues.told import TelledQueue
+from worker.registry import Registry, Tool
+from worker.settings import Settings
+from worker.store import open_store
+from worker.store.told import TelledStore
+from worker.telemetry.signals import ConfigLoaded, ToolUndeclared, WorkerChanged
+from worker.telemetry.tell import Listener
+from worker.web.admin import AdminServer, HealthReport, ReadyReport
+from worker.web.desk import Desk
+from worker.web.stream import Hint, poll
+
+TELEMETRY_CLOSE_SECONDS = 3.0
+
+
+class Worker:
+    """One worker. `async with Worker(settings) as worker` starts it and drains it at the end.
+
+    `tools` replaces what the settings name. `model` replaces the endpoint of the settings (tests,
+    simulations). `listeners` hear every signal. Building it raises ConfigError for anything that
+    is set up wrong; nothing is opened or listened on before `start`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        tools: Iterable[Tool] | None = None,
+        model: Model | None = None,
+        listeners: Iterable[Listener] = (),
+        log_stream: TextIO | None = None,
+        loaded: Loaded | None = None,
+    ) -> None:
+        self.loaded = loaded or (load() if settings is None else Loaded(settings, {}))
+        self.settings = settings = self.loaded.settings
+        self.registry = Registry(tools) if tools is not None else load_registry(settings.tools)
+        self.seen = build_observability(
+            settings,
+            worker_id=assembly.worker_name(),
+            stream=log_stream,
+            listeners=listeners,
+        )
+        self.telemetry = self.seen.telemetry
+        self.guards = assembly.build_guards(settings, self.registry, self.seen)
+        self.model = model or assembly.build_model(settings, self.guards, self.seen)
+        self.state = "starting"
+        self.admin: AdminServer | None = None
+        self.api: Any = None
+        self._http = assembly.build_tool_client(settings, self.seen)
+        self._working: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._stack = contextlib.AsyncExitStack()
+
+    def __repr__(self) -> str:
+        consumer = getattr(self, "consumer", None)
+        return f"Worker({self.state}, {consumer!r})"
+
+    # --- life ------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Drain and stop."""
+        await self.stop()
+
+    async def start(self) -> None:
+        """Open the queue and the store, listen, and begin to claim.
+
+        Raises ConfigError, and what is open already is closed again.
+        """
+        try:
+            self._tell_beginning()
+            await self._open()
+            self._listen_admin()
+            await self._listen_api()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._working = asyncio.create_task(self._work(), name="worker")
+        self._change("running")
+
+    async def stop(self) -> None:
+        """Drain: claim no more, let runs end within the drain time, hand the rest back."""
+        self.begin_drain()
+        try:
+            if self._working is not None:
+                await self._working
+        finally:
+            await self._stack.aclose()
+
+    def begin_drain(self) -> None:
+        """Stop claiming; `serve` and `stop` come back once the drain is over. Safe in a handler."""
+        if self.state in ("starting", "running"):
+            self._change("draining")
+        self._stopping.set()
+        if hasattr(self, "consumer"):
+            self.consumer.stop_claiming()
+
+    async def serve(self) -> None:
+        """Work until `begin_drain` is called or something breaks for good; then drain."""
+        assert self._working is not None, "start first"
+        try:
+            await asyncio.shield(self._working)
+        finally:
+            await self.stop()
+
+    # --- work from within ------------------------------------------------------------------------
+
+    async def submit(self, task: Task | str) -> str:
+        """Put a task into the queue and return its id. Raises TaskInvalid, QueueUnavailable."""
+        if isinstance(task, Task):
+            body = orjson.dumps(task_to_wire(task))
+        else:
+            body = orjson.dumps({"input": task})
+        submitted = await self.desk.submit(body, content_type="application/json")
+        return submitted.task.id
+
+    async def result(self, task_id: str, *, wait_seconds: float = 0.0) -> Result | None:
+        """The result of a task, waiting for it for up to `wait_seconds`."""
+        ends = time.monotonic() + wait_seconds
+        while True:
+            result = await self.store.result(task_id)
+            left = ends - time.monotonic()
+            if result is not None or left <= 0:
+                return result
+            await self._hint(task_id, min(left, 0.5))
+
+    # --- parts -----------------------------------------------------------------------------------
+
+    def _tell_beginning(self) -> None:
+        self._change("starting")
+        shown = {s.name: s.value for s in effective(self.loaded) if s.source != "default"}
+        self.telemetry.tell(ConfigLoaded(shown))
+        for tool, line in self.registry.undeclared():
+            self.telemetry.tell(ToolUndeclared(tool.name, line))
+
+    async def _open(self) -> None:
+        settings, stack = self.settings, self._stack
+        # Let go of in reverse: telemetry is the last to leave.
+        stack.push_async_callback(self.seen.close, seconds=TELEMETRY_CLOSE_SECONDS)
+        stack.callback(self._change, "stopped")
+        stack.push_async_callback(self._http.aclose)
+        stack.push_async_callback(self.model.close)
+        stack.callback(self.guards.close)
+        store = await asyncio.to_thread(open_store, settings.store_url or settings.queue_url)
+        self.store = TelledStore(store, self.telemetry)
+        stack.push_async_callback(self.store.close)
+        queue = await asyncio.to_thread(
+            open_queue,
+            settings.queue_url,
+            name=settings.queue.name,
+            max_deliveries=settings.queue.max_deliveries,
+            depth_max=settings.queue.depth_max,
+        )
+        self.queue = TelledQueue(queue, self.telemetry)
+        stack.push_async_callback(self.queue.close)
+        runner = assembly.build_runner(
+            settings,
+            model=self.model,
+            registry=self.registry,
+            guards=self.guards,
+            store=self.store,
+            http=self._http,
+            seen=self.seen,
+        )
+        working = assembly.build_working(
+            settings,
+            runner=runner,
+            registry=self.registry,
+            queue=self.queue,
+            store=self.store,
+            seen=self.seen,
+        )
+        self.runner, self.consumer = working.runner, working.consumer
+        self.housekeeper = working.housekeeper
+        self.desk = Desk(
+            self.queue,
+            self.store,
+            now=time.time,
+            new_id=new_task_id,
+            known_tools=lambda: self.registry.names,
+        )
+        self._prepare_metrics()
+
+    def _prepare_metrics(self) -> None:
+        tools = self.registry.names
+        model = (getattr(self.model, "endpoint", None), self.model.name)
+        provider = getattr(model[0], "provider", "other")
+        self.seen.metrics.prepare(
+            tools=tools,
+            breakers=[guard.name for guard in self.guards.all()],
+            queues=[self.settings.queue.name],
+            models=[(provider, self.model.name)],
+            targets=[*(("tool", name) for name in tools), ("model", self.model.name)],
+        )
+        self.seen.metrics.add_reader(breakers_measured(self.guards))
+        slots = slots_measured(self.settings.concurrency, lambda: len(self.consumer.held))
+        self.seen.metrics.add_reader(slots)
+
+    def _listen_admin(self) -> None:
+        address = listening_address(self.settings.admin, setting="LOOPWORKER_ADMIN")
+        if address is None:
+            return
+        limit = self.settings.loop_stuck_seconds
+        self.admin = AdminServer(
+            *address,
+            render=self.seen.metrics.render,
+            health=lambda: HealthReport(self.seen.lag.age_seconds(), limit),
+            ready=self._ready,
+        )
+        self.admin.start()
+        self._stack.callback(self.admin.stop)
+
+    async def _listen_api(self) -> None:
+        address = listening_address(self.settings.http, setting="LOOPWORKER_HTTP")
+        if address is None:
+            return
+        # Starlette and uvicorn are half of the start-up time; without the API nobody pays for them.
+        from worker.web.api import ApiParts
+        from worker.web.server import ApiServer
+
+        token = self.settings.http_token
+        parts = ApiParts(
+            desk=self.desk,
+            queue=self.queue,
+            journal=self.store,
+            guards=self.guards,
+            now=time.time,
+            token=token.get_secret_value() if token else None,
+            hint=self._hint,
+        )
+        self.api = ApiServer(*address, parts=parts)
+        await self.api.start()
+        self._stack.push_async_callback(self.api.stop)
+
+    @property
+    def _hint(self) -> Hint:
+        return _hinted(self.seen.progress.subscribe)
+
+    def _ready(self) -> ReadyReport:
+        if self.state != "running":
+            return ReadyReport(False, self.state)
+        claimed = self.consumer.last_claim_at
+        if claimed is None:
+            return ReadyReport(False, "starting", "no claim has succeeded yet")
+        silent = time.monotonic() - claimed
+        busy = len(self.consumer.held) >= self.consumer.slots
+        if not busy and silent > 30.0 + self.settings.queue.poll_seconds:
+            return ReadyReport(False, "running", f"no claim has succeeded for {silent:.0f} s")
+        return ReadyReport(True, "running")
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            beside = [
+                group.create_task(self.seen.lag.run(), name="lag"),
+                group.create_task(self.housekeeper.run(), name="housekeeping"),
+            ]
+            await self.consumer.run(drain_seconds=self.settings.worker.drain_seconds)
+            for task in beside:
+                task.cancel()
+
+    def _change(self, state: str) -> None:
+        self.state = state
+        self.telemetry.tell(WorkerChanged(state))
+
+
+def _hinted(subscribe: Callable[[str], Any]) -> Hint:
+    """Wait for news of a task of this process, or for the time to pass, whichever is first."""
+
+    async def wait(task_id: str, seconds: float) -> None:
+        try:
+            updates = subscribe(task_id)
+        except RuntimeError:  # too many watchers: without a hint it is only slower
+            return await poll(task_id, seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                await anext(updates, None)
+        except TimeoutError:
+            return None
+        finally:
+            await updates.aclose()
+        return None
+
+    return wait
+
+
+def run_forever(body: Callable[[], Awaitable[int]]) -> int:
+    """Run a coroutine function on uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(_as_coroutine(body))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_as_coroutine(body))
+
+
+async def _as_coroutine(body: Callable[[], Awaitable[int]]) -> int:
+    return await body()

@@ -1,0 +1,231 @@
+"""Build the parts of a worker from its settings; `app.py` puts them to work."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from worker.consuming.consumer import Consumer
+from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
+from worker.consuming.housekeeping import Housekeeper
+from worker.core.errors import ConfigError
+from worker.core.opening import Opening
+from worker.guard.guards import Guards
+from worker.http import HttpClient, HttpOptions
+from worker.model.client import ChatModel, Endpoint, ModelOptions, model_guard_policy
+from worker.model.port import Model
+from worker.observability import Observability
+from worker.outbound.fetch import fetch_guarded
+from worker.queues.port import Queue
+from worker.registry import Registry
+from worker.running.calls import CallerOptions, ToolCaller
+from worker.running.runner import Runner
+from worker.running.toolguard import ToolGuards, default_policy, policies_of
+from worker.settings import Settings
+from worker.store.port import Store
+
+_PARALLEL = {"auto": None, "on": True, "off": False}
+
+
+def worker_name() -> str:
+    """What results and log lines call this worker: host and process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def owner_name() -> str:
+    """What leases are held under: never the same twice, also after a restart on the same host."""
+    return f"{worker_name()}:{uuid.uuid4().hex[:12]}"
+
+
+def model_guard_name(settings: Settings) -> str:
+    """The dependency that the model is: its host and its name."""
+    host = urlsplit(settings.model_url or "").netloc.rpartition("@")[2] or "model"
+    return f"model:{host}/{settings.model or 'default'}"
+
+
+def build_guards(settings: Settings, registry: Registry, seen: Observability) -> Guards:
+    """One guard per dependency: the model's, and one for each that tools name."""
+    policies = policies_of(list(registry), settings.guard, settings.guards)
+    policies[model_guard_name(settings)] = model_guard_policy(
+        concurrency=settings.concurrency, attempts=settings.model_attempts
+    )
+    guards = Guards(seen.telemetry, default_policy(settings.guard), policies)
+    for name in policies:
+        guards.get(name)  # so that operators and dashboards see it before its first call
+    return guards
+
+
+def build_model(settings: Settings, guards: Guards, seen: Observability) -> Model:
+    """The model client. Raises ConfigError when no endpoint is configured."""
+    if not settings.model_url:
+        raise ConfigError(
+            "LOOPWORKER_MODEL_URL: not set; give the base URL of an OpenAI-compatible server"
+            " (https://api.openai.com/v1, http://127.0.0.1:11434/v1, …), or try the offline"
+            " stand-in: python -m worker.model.offline --port 8091, then"
+            " LOOPWORKER_MODEL_URL=http://127.0.0.1:8091/v1"
+        )
+    _check_url(settings.model_url)
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    endpoint = Endpoint(settings.model_url, settings.model or "default", key)
+    # Each run asks one question at a time, and an attempt that is left behind keeps its connection
+    # for a moment: a few more than runs.
+    connections = settings.concurrency + 8
+    return ChatModel(
+        endpoint,
+        http=_client(settings, seen, "model", connections),
+        guard=guards.get(model_guard_name(settings)),
+        telemetry=seen.telemetry,
+        options=ModelOptions(
+            attempts=settings.model_attempts,
+            backoff_seconds=settings.model_backoff,
+            backoff_seconds_max=max(8.0, settings.model_backoff),
+            max_argument_bytes=settings.max_argument_bytes,
+            max_output_tokens=settings.max_output_tokens,
+            parallel_tool_calls=_PARALLEL[settings.parallel_tool_calls],
+            read_timeout_seconds=settings.model_read_timeout,
+            stream=settings.model_stream,
+            timeout_seconds=settings.model_timeout,
+        ),
+    )
+
+
+def build_tool_client(settings: Settings, seen: Observability) -> HttpClient:
+    """The pooled client that tools share."""
+    return _client(settings, seen, "tools", max(100, settings.concurrency * 2))
+
+
+def _client(settings: Settings, seen: Observability, name: str, connections: int) -> HttpClient:
+    outbound = settings.outbound
+    options = HttpOptions(
+        transport=outbound.transport,
+        connections_max=connections,
+        trace_hosts=frozenset(outbound.trace_hosts),
+        trust_env=outbound.proxies_from_environment,
+    )
+    telemetry = seen.telemetry
+    return HttpClient(
+        options, name=name, trace_headers=telemetry.trace_headers, tell=telemetry.tell
+    )
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(
+            f"LOOPWORKER_MODEL_URL: {url[:80]!r} is not an http(s) URL such as"
+            " https://api.openai.com/v1"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """The parts that do the work."""
+
+    runner: Runner
+    desk: DeliveryDesk
+    consumer: Consumer
+    housekeeper: Housekeeper
+
+
+def build_runner(
+    settings: Settings,
+    *,
+    model: Model,
+    registry: Registry,
+    guards: Guards,
+    store: Store,
+    http: HttpClient,
+    seen: Observability,
+    tool_options: Mapping[str, Any] | None = None,
+) -> Runner:
+    """The runner and the tool caller beneath it."""
+    options = CallerOptions(
+        max_result_chars=settings.max_result_chars,
+        http=http.client,
+        fetch=partial(fetch_guarded, allow_hosts=settings.outbound.allow_hosts),
+        options=tool_options or {},
+        redact=seen.redactor.text,
+    )
+    caller = ToolCaller(
+        registry,
+        ToolGuards(guards, settings.guard, settings.guards, store),
+        seen.telemetry,
+        options,
+        clock=time.monotonic,
+        wall=time.time,
+    )
+    opening = Opening(
+        limits=settings.limits(),
+        deadline_seconds=settings.deadline,
+        steps_ceiling=settings.loop.steps_ceiling,
+        history_messages_max=settings.max_history_messages,
+        system_prompt=settings.system_prompt,
+    )
+    return Runner(
+        model=model,
+        registry=registry,
+        caller=caller,
+        journal=store,
+        telemetry=seen.telemetry,
+        opening=opening,
+        worker=worker_name(),
+        wall=time.time,
+    )
+
+
+def build_working(
+    settings: Settings,
+    *,
+    runner: Runner,
+    registry: Registry,
+    queue: Queue,
+    store: Store,
+    seen: Observability,
+) -> Working:
+    """The consumer and what it hands deliveries to."""
+    lease, owner = settings.queue.lease_seconds, owner_name()
+    desk = DeliveryDesk(
+        queue,
+        store,
+        runner,
+        lambda task: registry.offered(task.tools),
+        seen.telemetry,
+        DeliveryOptions(
+            owner=owner,
+            worker=worker_name(),
+            lease_seconds=lease,
+            max_deliveries=settings.queue.max_deliveries,
+            backoff_seconds=settings.queue.backoff_seconds,
+            backoff_seconds_max=settings.queue.backoff_seconds_max,
+        ),
+        wall=time.time,
+    )
+    consumer = Consumer(
+        queue,
+        store,
+        desk,
+        seen.telemetry,
+        owner=owner,
+        slots=settings.concurrency,
+        lease_seconds=lease,
+        poll_seconds=settings.queue.poll_seconds,
+        clock=time.monotonic,
+    )
+    housekeeper = Housekeeper(
+        queue,
+        store,
+        seen.telemetry,
+        retention_seconds=settings.retention,
+        prune_seconds=settings.worker.prune_seconds,
+        worker=worker_name(),
+        clock=time.monotonic,
+        wall=time.time,
+    )
+    return Working(runner, desk, consumer, housekeeper)
