@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from worker.guard.guard import Guards
+from worker.guard.guards import Guards
 from worker.guard.policy import AttemptInfo, CallPolicy, Fallback, GuardPolicy, LastGood, Outcome
 from worker.registry import Tool
 from worker.settings import GuardOverride, GuardSettings
