@@ -13,6 +13,7 @@ import orjson
 from worker import assembly
 from worker.configuration import Loaded, effective, listening_address, load
 from worker.core.ids import new_task_id
+from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task
 from worker.core.wireformat import task_to_wire
 from worker.discovery import load_registry
@@ -86,20 +87,23 @@ class Worker:
         """Drain and stop."""
         await self.stop()
 
-    async def start(self) -> None:
+    async def start(self, *, claim: bool = True) -> None:
         """Open the queue and the store, listen, and begin to claim.
 
-        Raises ConfigError, and what is open already is closed again.
+        `claim=False` opens only, for `ask`. Raises ConfigError, and what is open already is closed
+        again.
         """
         try:
             self._tell_beginning()
             await self._open()
-            self._listen_admin()
-            await self._listen_api()
+            if claim:
+                self._listen_admin()
+                await self._listen_api()
         except BaseException:
             await self._stack.aclose()
             raise
-        self._working = asyncio.create_task(self._work(), name="worker")
+        if claim:
+            self._working = asyncio.create_task(self._work(), name="worker")
         self._change("running")
 
     async def stop(self) -> None:
@@ -128,6 +132,29 @@ class Worker:
             await self.stop()
 
     # --- work from within ------------------------------------------------------------------------
+
+    async def ask(self, task: Task, *, history: list[dict[str, Any]] | None = None) -> Result:
+        """Run one task here and now, without the queue; everything else is as in a worker.
+
+        `history` are earlier messages of the conversation. Raises TaskInvalid for unknown tools,
+        StoreUnavailable. Cancelled: the run is released.
+        """
+        self.registry.offered(task.tools)
+        lease = self.settings.queue.lease_seconds
+        opened = await self.store.open(
+            task.id, owner=assembly.owner_name(), lease_seconds=max(lease, self.settings.deadline)
+        )
+        if opened.result is not None:
+            return opened.result
+        assert opened.run is not None
+        try:
+            # The only delivery: what fails now has failed.
+            end = await self.runner.run(task, opened, Deliveries(1, 1, 0, 0), history=history)
+        except asyncio.CancelledError:
+            await self.store.release(opened.run)
+            raise
+        assert end.result is not None, "a run that is delivered once always ends"
+        return end.result
 
     async def submit(self, task: Task | str) -> str:
         """Put a task into the queue and return its id. Raises TaskInvalid, QueueUnavailable."""

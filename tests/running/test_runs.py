@@ -433,3 +433,18 @@ async def test_a_bug_in_the_worker_costs_a_delivery_not_the_worker(start, ask):
         result = await ask(worker, "q")
 
         assert result.status == "completed"
+
+
+async def test_asking_in_the_foreground_takes_the_same_path_and_fails_at_once(start):
+    """`ask` needs no queue: history goes in, a transient failure is the result."""
+    away = ModelError("503", status="model_unavailable", transient=True)
+    async with start(answer("42"), away, running=False) as worker:
+        await worker.start(claim=False)
+        history = [{"role": "user", "content": "q0"}, {"role": "assistant", "content": "a0"}]
+        first = await worker.ask(Task("t1", "and now?"), history=history)
+        second = await worker.ask(Task("t2", "again?"))
+        await worker.stop()
+
+    roles = [m.role for m in worker.model.requests[0].messages]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert (first.status, second.status) == ("completed", "model_unavailable")
