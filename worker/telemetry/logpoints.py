@@ -264,5 +264,13 @@ TOLD: dict[type, tuple[Handler, int]] = {
 }
 # Measured, not logged: one line each would say what a gauge says better.
 SILENT: frozenset[type] = frozenset(
-    {s.QueueMeasured, s.BulkheadMeasured, s.SlotsChanged, s.StepUpdated, s.TaskProcessing}
+    {
+        s.BreakerMeasured,
+        s.RetryBudgetMeasured,
+        s.QueueMeasured,
+        s.BulkheadMeasured,
+        s.SlotsChanged,
+        s.StepUpdated,
+        s.TaskProcessing,
+    }
 )

@@ -9,6 +9,7 @@ take the same path, their fields under `fields` so that they cannot pose as ours
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import logging
 import os
@@ -28,7 +29,7 @@ from worker.telemetry.logpoints import TOLD
 from worker.telemetry.outbox import DeliveryFailed, Outbox, OutboxLimits
 from worker.telemetry.redact import Redactor
 from worker.telemetry.signals import Operation, Signal
-from worker.telemetry.tell import SCOPE
+from worker.telemetry.tell import SCOPE, Scope
 
 Fields = MutableMapping[str, Any]
 
@@ -85,7 +86,8 @@ class Logs:
         self._limits = RateLimits(RATE_LIMITS)
         self._reported = 0
         self._installed: _Installed | None = None
-        self._own = self._make_logger(OWN_LOGGER, self._prepare_own)
+        self._scope_text = functools.lru_cache(maxsize=4_096)(self._render_scope)
+        self._own = self._make_logger([self._line])
 
     def __repr__(self) -> str:
         return f"Logs({self.options.level}, {self.options.form}; {self.outbox!r})"
@@ -133,7 +135,7 @@ class Logs:
 
     def logger(self, name: str) -> Any:
         """Return a structlog logger whose lines join ours; for tools (`ctx.log`)."""
-        return self._make_logger(name, self._prepare_foreign)
+        return self._make_logger([self._prepare_foreign, self._render]).bind(logger=name)
 
     def install(self) -> None:
         """Lead structlog, logging and warnings of the whole process here, until `close`."""
@@ -150,21 +152,33 @@ class Logs:
             self._own.info("telemetry.suppressed", events=left_out)
         self.outbox.close(timeout_seconds)
 
-    def _make_logger(self, name: str, prepare: Callable[..., Any]) -> Any:
+    def _make_logger(self, processors: list[Any]) -> Any:
         return structlog.wrap_logger(
             _Put(self.outbox),
-            processors=[prepare, self._render],
+            processors=processors,
             wrapper_class=structlog.make_filtering_bound_logger(self.threshold),
             context_class=dict,
             cache_logger_on_first_use=True,
-        ).bind(**({} if name == OWN_LOGGER else {"logger": name}))
+        ).bind()
 
-    # --- the two processors -----------------------------------------------------------------------
+    # --- processors: what structlog hands a line to -----------------------------------------------
 
-    def _prepare_own(self, _: Any, method: str, fields: Fields) -> dict[str, Any]:
-        line = self._base(method, fields.pop("event"), OWN_LOGGER)
-        line.update(fields)
-        return line
+    def _line(self, _: Any, method: str, fields: Any) -> bytes:
+        """Render a line of ours: the part that changes with each line only, the rest is kept."""
+        event, scope = fields.pop("event"), SCOPE.get()
+        for name in ("task_id", "session_id"):
+            if name in fields:
+                if fields[name] != getattr(scope, name):
+                    return self.renderer.render({**self._base(method, event, OWN_LOGGER), **fields})
+                del fields[name]
+        trace, span = (self._ids() if self._ids is not None else None) or ("", "")
+        ids = f'"trace_id":"{trace}","span_id":"{span}",' if trace else ""
+        head = (
+            f'{{"timestamp":"{self._clock.text(time.time())}","level":"{method}",'
+            f'"event":"{event}","logger":"{OWN_LOGGER}",{self._scope_text(scope)}{ids}'
+        )
+        line = self.renderer.render_after(head, fields)
+        return line or self.renderer.render({**self._base(method, event, OWN_LOGGER), **fields})
 
     def _prepare_foreign(self, _: Any, method: str, fields: Fields) -> dict[str, Any]:
         message = fields.pop("event", "")
@@ -185,28 +199,38 @@ class Logs:
         return line
 
     def _base(self, method: str, event: str, logger: str) -> dict[str, Any]:
-        options, scope = self.options, SCOPE.get()
         line = {
             "timestamp": self._clock.text(time.time()),
             "level": method,
             "event": event,
             "logger": logger,
-            "service": options.service,
-            "version": options.version,
-            "worker_id": options.worker_id,
+            **self._about(SCOPE.get()),
         }
-        if scope.task_id is not None:
-            line["task_id"] = scope.task_id
-            line["loop_id"] = scope.loop_id or scope.task_id
-        if scope.session_id is not None:
-            line["session_id"] = scope.session_id
         ids = self._ids() if self._ids is not None else None
         if ids is not None:
             line["trace_id"], line["span_id"] = ids
         return line
 
+    def _about(self, scope: Scope) -> dict[str, str]:
+        options = self.options
+        about = {
+            "service": options.service,
+            "version": options.version,
+            "worker_id": options.worker_id,
+        }
+        if scope.task_id is not None:
+            about["task_id"] = scope.task_id
+            about["loop_id"] = scope.loop_id or scope.task_id
+        if scope.session_id is not None:
+            about["session_id"] = scope.session_id
+        return about
+
+    def _render_scope(self, scope: Scope) -> str:
+        rendered = self.renderer.render_object(self._about(scope)).decode()
+        return rendered[1:-1] + ","
+
     def _render(self, _: Any, __: str, line: Fields) -> bytes:
-        return self.renderer.render(line)  # type: ignore[arg-type]  (it is the dict of `_base`)
+        return self.renderer.render(dict(line))
 
     def _deliver(self, batch: list[bytes]) -> None:
         self.outlet.write(b"".join(batch), len(batch))

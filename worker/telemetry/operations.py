@@ -146,3 +146,4 @@ class StoreCall(Operation):
     name: str
     system: str
     events: int = 0
+    size_bytes: int = 0  # of a saved session

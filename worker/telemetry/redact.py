@@ -4,8 +4,8 @@ Three ways to recognise one: by its *value* (configured literals: API key, HTTP 
 of the field that holds it, and by its *shape* in free text. Whoever writes text that leaves the
 process (log line, span, label, progress, dead letter) passes it through a `Redactor` first.
 
-Most strings hold nothing secret, so every path starts with a search for a few needles, which costs
-about a microsecond. Each secret shape must contain a needle; a test proves it. All patterns are
+Most strings hold nothing secret, so every path starts with one search for hints, which costs a
+microsecond or two. Each secret shape must contain a hint; a test proves it. All patterns are
 anchored at a literal and bounded, so no text makes them slow.
 """
 
@@ -38,21 +38,23 @@ _NAMED = (
     "password", "passwd", "passphrase", "secret", "apikey", "accesskey", "privatekey",
     "authorization", "credential", "cookie", "signature", "密码", "口令", "密钥", "令牌", "验证码",
 )
+# fmt: on
 _NAMED_AT_END = ("token", "tokens", "pwd", "auth", "sig")
 
-NEEDLES = (
-    "sk-", "sk_", "pk_", "rk_", "bearer", "basic", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_",
-    "ghr_", "github_pat", "glpat-", "xox", "aiza", "hf_", "eyj", "-----begin", "://", "password",
-    "passwd", "passphrase", "pwd", "secret", "api_key", "apikey", "api-key", "api key",
-    "access_key", "accesskey", "access-key", "access key", "private_key", "privatekey",
-    "private-key", "private key", "authorization", "credential", "cookie", "signature", "sig=",
-    "key=", "code=", "auth=", "x-amz-", "x-goog-", 'sig"', 'auth"',
-    "token=", "token:", 'token"', "token'",
-    "token\\", "token ", 'tokens"', "密码", "口令", "密钥", "令牌", "验证码",
+
+# What every secret contains, by shape or by the name of its field. Each alternative begins with the
+# rarest letter of its word, for the search skips to those letters: a microsecond or two per line,
+# where one look for each of fifty words took thirty. It is applied to lower case.
+_HINTS = (
+    r"k(?:ey|_(?:live|test)_|(?<=ak)ia|(?<=cook)ie|(?<=sk)(?<!task)-|(?<=tok)en(?!s\":[0-9]))"
+    r"|p(?:wd|ass(?:[-_ ]?w|phrase))|u(?<=au)th(?:[\"'\\:= ]|oriz)"
+    r"|c(?:redential|ode=|(?<=sec)ret)|b(?:earer|asic)|xox|j(?<=eyj)|z(?<=aiz)a|f(?<=hf)_"
+    r"|g(?:h[pousr]_|ithub_pat|lpat-|(?<=sig)(?:nature|[\"'\\:= ]))|/(?<=:/)/|-----begin"
+    r"|密[码钥]|口令|令牌|验证码"
 )
-# fmt: on
-# In a line of ours these hold counts, and nothing else in it ends in `tokens`.
-_INNOCENT = re.compile(rb'"(?:prompt|completion|cached|reasoning)_tokens"')
+_HINT = re.compile(_HINTS)
+_HINT_IN_JSON = re.compile(_HINTS.replace("密[码钥]", "密码|密钥").encode())
+_AWS = "ASIA"  # lower case would be a continent
 
 _NAME = (
     r"(?<![A-Za-z])(api[-_ ]?key|access[-_ ]?key(?:[-_ ]?id)?|private[-_ ]?key|secret(?:[-_ ]?key)?"
@@ -124,8 +126,7 @@ class Redactor:
             raise ValueError(f"content policy {content!r}; allowed: {', '.join(CONTENT_POLICIES)}")
         self.content_policy = content
         self._literals: tuple[str, ...] = ()
-        self._needles: tuple[str, ...] = NEEDLES
-        self._needles_in_json: tuple[bytes, ...] = tuple(needle.encode() for needle in NEEDLES)
+        self._literals_in_json: tuple[bytes, ...] = ()
         for secret in secrets:
             if secret:
                 self.add_secret(secret)
@@ -140,9 +141,8 @@ class Redactor:
         forms = {secret, quote(secret, safe="")}
         # The longest first: a secret may be the beginning of another.
         self._literals = tuple(sorted({*self._literals, *forms}, key=len, reverse=True))
-        self._needles = NEEDLES + tuple(literal.lower() for literal in self._literals)
-        self._needles_in_json = tuple(
-            json.dumps(clean(needle), ensure_ascii=False)[1:-1].encode() for needle in self._needles
+        self._literals_in_json = tuple(
+            json.dumps(clean(text), ensure_ascii=False)[1:-1].encode() for text in self._literals
         )
 
     def text(self, text: str, *, limit: int = TEXT_CHARACTERS_MAX) -> str:
@@ -151,20 +151,25 @@ class Redactor:
             text = text[: limit + TEXT_CHARACTERS_MAX]  # a secret may lie across the cut
         if not text.isascii():
             text = clean(text)
-        lowered = text.lower()
-        for needle in self._needles:
-            if needle in lowered:
-                text = self._without_secrets(text)
-                break
+        if self.is_suspect(text):
+            text = self._without_secrets(text)
         return text if len(text) <= limit else text[: limit - 1] + "…"
 
+    def is_suspect(self, text: str) -> bool:
+        """Say whether a text may hold a secret, by shape or value. Quick, and never wrongly no."""
+        if _HINT.search(text.lower()) is not None or _AWS in text:
+            return True
+        for literal in self._literals:  # noqa: SIM110  (any() over a generator costs double)
+            if literal in text:
+                return True
+        return False
+
     def line_is_suspect(self, line: bytes) -> bool:
-        """Say whether a rendered line of JSON may hold a secret, by name, shape or value."""
-        lowered = line.lower()
-        if b'tokens"' in lowered:
-            lowered = _INNOCENT.sub(b"", lowered)
-        for needle in self._needles_in_json:  # noqa: SIM110  (any() over a generator costs double)
-            if needle in lowered:
+        """Say the same of a rendered line of JSON, where a field's name may tell it as well."""
+        if _HINT_IN_JSON.search(line.lower()) is not None or b"ASIA" in line:
+            return True
+        for literal in self._literals_in_json:  # noqa: SIM110
+            if literal in line:
                 return True
         return False
 

@@ -246,6 +246,26 @@ class BulkheadMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class BreakerMeasured:
+    """A breaker as it stands; read at each scrape. Ratios from 0 to 1, `opened_at` wall clock."""
+
+    breaker: str
+    state: str
+    failure_ratio: float = 0.0
+    slow_ratio: float = 0.0
+    opened_at: float | None = None
+    override: str | None = None  # open | closed
+
+
+@dataclass(frozen=True, slots=True)
+class RetryBudgetMeasured:
+    """What is left of a retry budget, from 0 to 1; read at each scrape."""
+
+    kind: str
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class ClientRecycled:
     """An HTTP client with a poisoned pool was replaced."""
 
@@ -352,6 +372,8 @@ Signal = (
     | RetrySuppressed
     | FallbackUsed
     | BulkheadMeasured
+    | BreakerMeasured
+    | RetryBudgetMeasured
     | ClientRecycled
     | ToolUndeclared
     | StepUpdated
