@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.guard.stage import Stage, Tool, call_policy, until
-from worker.core.errors import ConfigError
+from worker.core.errors import AttemptFailed, ConfigError
 from worker.guard.guard import CallPolicy, Fallback, GuardPolicy, doubts
 from worker.guard.guards import Guards
 from worker.telemetry.signals import OverrideChanged
@@ -113,6 +113,20 @@ async def test_metrics_only_tells_when_it_would_have_opened() -> None:
     assert (await stage.call(tool)).reason == "forced_open"
     stage.guard.release(who="ops")
     assert stage.guard.state == "metrics_only"
+
+
+@pytest.mark.parametrize("metrics_only", [True, False])
+@simulated
+async def test_no_hold_stops_what_is_forced_through(metrics_only: bool) -> None:
+    """Forced closed, or only measuring, a Retry-After holds nobody back."""
+    stage = Stage(metrics_only=metrics_only)
+    if not metrics_only:
+        stage.guard.force_closed(who="ops", why="we know better")
+    await stage.call(
+        Tool(AttemptFailed(kind="rate_limited", status_code=429, retry_after_seconds=9))
+    )
+
+    assert (await stage.call(Tool("ok"))).value == "ok"
 
 
 @simulated

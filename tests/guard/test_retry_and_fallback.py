@@ -122,6 +122,20 @@ async def test_the_deadline_bounds_everything() -> None:
 
 
 @simulated
+async def test_a_deadline_after_failures_is_still_the_dependencys_fault() -> None:
+    """Two real time-outs and a third attempt cut short: the reason is the deadline, the fault is not."""
+    stage = Stage(fail_max=99)
+
+    outcome = await stage.call(
+        Tool((60, "x")), attempts=3, timeout_seconds=2, deadline_seconds=5.5, backoff_seconds=0.01
+    )
+
+    assert (outcome.attempts, outcome.reason) == (3, "deadline")
+    assert outcome.dependency_failed
+    assert stage.guard.snapshot()["counts"] == {"failure": 2, "ignored": 1}
+
+
+@simulated
 async def test_no_time_left_makes_no_attempt() -> None:
     """A deadline in the past is a rejection that is nobody's failure."""
     stage = Stage()

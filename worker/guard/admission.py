@@ -165,12 +165,12 @@ class Admission:
         word, breaker = self._override, self.breaker
         if word is not None and word.kind == "open":
             return self._rejected("forced_open", None if word.ends is None else word.ends - at)
+        if self._is_measuring():
+            return None  # whoever forced it closed, or only measures, wants every call through
         if self._held_until is not None and at < self._held_until:
             left = self._held_until - at
             text = f"{self.name}: throttled, {left:.1f} s left"
             return Throttled(text, dependency=self.name, retry_after_seconds=left)
-        if word is not None or self.policy.metrics_only:
-            return None
         if breaker.state == "open" and at < breaker.open_until:
             return self._rejected("breaker_open", breaker.open_until - at)
         if breaker.state == "half_open" and self._trial is not None:
@@ -185,11 +185,11 @@ class Admission:
         objection = self._objection(self._clock())
         if objection is not None:
             return objection
+        if self._is_measuring():
+            return Permit(MEASURED_ONLY, False, self._throttles)
         if self._held_until is not None:  # and it is over
             self._held_until = None
             self._refresh()
-        if self._is_measuring():
-            return Permit(MEASURED_ONLY, False, self._throttles)
         if self.breaker.state == "open":
             self.breaker.half_open(cause="timer")
         if self.breaker.state == "half_open":

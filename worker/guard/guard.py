@@ -151,7 +151,7 @@ class Guard:
             age_seconds=rung.age_seconds if rung else None,
             retry_after_seconds=self.admission.open_seconds_left if hint is None else hint,
             duration_seconds=self._clock() - call.began,
-            dependency_failed=not ruling.business and reason != "deadline",
+            dependency_failed=call.failed or not (ruling.business or reason == "deadline"),
             sent=sent,
             status_code=ruling.status_code,
         )
@@ -201,6 +201,8 @@ class Guard:
             verdict = self.admission.settle(permit, ruling, slow=slow)
             if verdict is Verdict.SUCCESS:
                 self.budget.earn()
+            elif verdict is Verdict.FAILURE:
+                call.failed = True
             self._tell_attempt(call, verdict, ruling, seconds)
         return tried
 
@@ -298,7 +300,7 @@ class Guard:
 class _Call:
     """One call on its way through the layers."""
 
-    __slots__ = ("attempt", "began", "ends", "guard", "info", "made", "policy", "sent")
+    __slots__ = ("attempt", "began", "ends", "failed", "guard", "info", "made", "policy", "sent")
 
     def __init__(
         self,
@@ -313,6 +315,7 @@ class _Call:
         self.policy = policy
         self.info = info
         self.made = 0  # attempts
+        self.failed = False  # whether any of them counted against the dependency
         self.sent = False  # whether any of them may have had an effect
         self.began = guard._clock()
         self.ends = self.began + policy.deadline_seconds

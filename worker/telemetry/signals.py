@@ -173,7 +173,10 @@ class BreakerChanged:
 
 @dataclass(frozen=True, slots=True)
 class BreakerCounted:
-    """One verdict reached a breaker: success, failure, slow, ignored, rejected or late."""
+    """One verdict reached a breaker: success, failure, slow, ignored, rejected or late.
+
+    A guard that only measures also tells `would_open`, with the rule that was met as reason.
+    """
 
     breaker: str
     result: str
