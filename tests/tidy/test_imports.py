@@ -73,6 +73,7 @@ MAY_KNOW: dict[str, set[str]] = {
         "worker/observability.py",
     },
     "orjson": {
+        "worker/app.py",
         "worker/consuming/publishing.py",
         "worker/model/deltas.py",
         "worker/model/jsontext.py",
