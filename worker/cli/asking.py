@@ -1,0 +1,140 @@
+"""The ask command: one loop in the foreground, over the same code path as the worker."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from worker.cli.exits import UNREACHABLE, USAGE, CommandFailed
+from worker.cli.output import Paint, tell
+from worker.cli.tasks import print_result, read_text
+
+if TYPE_CHECKING:
+    from worker.app import Worker
+    from worker.configuration import Loaded
+    from worker.core.task import Result, Task
+
+ASK_EPILOG = """\
+Needs a model: LOOPWORKER_MODEL_URL (or OPENAI_BASE_URL), LOOPWORKER_MODEL, LOOPWORKER_API_KEY (or
+OPENAI_API_KEY). Without one, try the offline stand-in:
+
+  python -m worker.model.offline --port 8091 &
+  LOOPWORKER_MODEL_URL=http://127.0.0.1:8091/v1 loopworker ask "现在几点?"
+
+The answer goes to stdout, progress (on a terminal) and logs to stderr. Nothing is kept, unless
+LOOPWORKER_QUEUE_URL or LOOPWORKER_STORE_URL names a place.
+
+examples:
+  loopworker ask "What time is it in Tokyo?"
+  loopworker ask "苹果股价多少?" --json | jq .usage
+  loopworker ask "…" --tools my_tools.py
+  loopworker ask "And in London?" --history earlier.json       a JSON list of chat messages
+
+exit codes: 0 answered · 2 wrong usage or settings · 3 not answered · 4 the model is out of reach
+"""
+_ROLES = ("system", "user", "assistant", "tool")
+
+
+def configure_ask(parser: argparse.ArgumentParser) -> None:
+    """Say what `ask` takes."""
+    parser.description = "Run one loop here and print the answer."
+    parser.epilog = ASK_EPILOG
+    parser.add_argument("text", metavar="TEXT|-", help="the question; - reads it from stdin")
+    parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
+    parser.add_argument("--tools", metavar="FILE", help="tools to offer, as in LOOPWORKER_TOOLS")
+    parser.add_argument("--history", metavar="FILE", help="earlier messages, a JSON list")
+    parser.add_argument("--max-steps", type=int, metavar="N", help="model replies at most")
+
+
+def ask(options: argparse.Namespace) -> int:
+    """Run one loop and print its answer."""
+    from worker.app import Worker, run_forever
+    from worker.configuration import load
+    from worker.core.ids import new_task_id
+    from worker.intake import read_task
+
+    history = _history(options.history) if options.history else None
+    wire: dict[str, Any] = {"input": read_text(options.text).decode("utf-8", "replace")}
+    if options.max_steps is not None:
+        wire["max_steps"] = options.max_steps
+    body = json.dumps(wire).encode()
+    task = read_task(body, default_id=new_task_id(), content_type="application/json")
+    loaded = adjusted(load(), tools=options.tools)
+    result = None
+
+    async def answer() -> int:
+        nonlocal result
+        worker = Worker(loaded=loaded, log_stream=sys.stderr)
+        result = await _answer(worker, task, history)
+        return 0
+
+    run_forever(answer)
+    assert result is not None
+    code = print_result(result, as_json=options.json)
+    return UNREACHABLE if str(result.status) == "model_unavailable" else code
+
+
+def adjusted(loaded: Loaded, *, tools: str | None) -> Loaded:
+    """Fit the settings to one question: nothing kept unless asked for, readable on a terminal."""
+    changes: dict[str, Any] = {}
+    sources = loaded.sources
+    if tools is not None:
+        changes["tools"] = tools
+    if not {("queue_url",), ("store_url",)} & set(sources):
+        changes["queue_url"] = "memory://"
+    if sys.stderr.isatty() and ("log_level",) not in sources:
+        changes |= {"log_level": "error", "log_format": "console"}
+    settings = loaded.settings.model_copy(update=changes)
+    return dataclasses.replace(loaded, settings=settings)
+
+
+async def _answer(worker: Worker, task: Task, history: list[dict[str, Any]] | None) -> Result:
+    await worker.start(claim=False)
+    watching = asyncio.create_task(_show(worker, task.id)) if sys.stderr.isatty() else None
+    try:
+        result = await worker.ask(task, history=history)
+        if watching is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(watching, 1.0)
+        return result
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        await worker.stop()
+
+
+async def _show(worker: Worker, task_id: str) -> None:
+    from worker.web.stream import follow
+
+    paint = Paint(sys.stderr)
+    async for update in follow(worker.store, task_id, hint=_quickly):
+        if update is not None and not update.is_final:
+            tell(paint(update.content, "dim"))
+
+
+async def _quickly(task_id: str, seconds: float) -> None:
+    await asyncio.sleep(min(seconds, 0.1))
+
+
+def _history(file: str) -> list[dict[str, Any]]:
+    try:
+        messages = json.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandFailed(f"--history {file}: {error.strerror}", code=USAGE) from error
+    except ValueError as error:
+        raise CommandFailed(f"--history {file}: not JSON: {error}", code=USAGE) from error
+    if not isinstance(messages, list):
+        raise CommandFailed(f"--history {file}: must be a JSON list of messages", code=USAGE)
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict) or message.get("role") not in _ROLES:
+            raise CommandFailed(
+                f"--history {file}: message {number} needs a role: {', '.join(_ROLES)}", code=USAGE
+            )
+    return messages

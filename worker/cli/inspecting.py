@@ -1,0 +1,219 @@
+"""Commands that look before anything runs: the settings in force, and whether all can be reached."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from worker.cli.exits import ANSWERED, UNREACHABLE, USAGE
+from worker.cli.output import Paint, one_line, print_json, print_table, tell
+
+if TYPE_CHECKING:
+    from worker.settings import Settings
+
+CONFIG_EPILOG = """\
+Settings come from the environment (LOOPWORKER_QUEUE_URL; nested: LOOPWORKER_GUARD__TIMEOUT_SECONDS),
+then from a TOML file (LOOPWORKER_CONFIG, else ./loopworker.toml), then the default. Secrets and
+passwords in URLs are masked.
+
+examples:
+  loopworker config                     what is set, and what is not
+  loopworker config --changed           only what differs from the default
+  loopworker config --json
+"""
+
+DOCTOR_EPILOG = """\
+Looks at settings, tools, listeners, queue, store and model endpoint; changes nothing but the
+tables of a new SQLite file. Each finding says what to do.
+
+exit codes: 0 all well · 2 something is set up wrong · 4 something cannot be reached
+"""
+CHECK_SECONDS = 10.0
+
+
+def configure_config(parser: argparse.ArgumentParser) -> None:
+    """Say what `config` takes."""
+    parser.description = "Print every setting with its value, where it came from, and its default."
+    parser.epilog = CONFIG_EPILOG
+    parser.add_argument("--json", action="store_true", help="print JSON, descriptions included")
+    parser.add_argument("--changed", action="store_true", help="leave out what is at its default")
+
+
+def config(options: argparse.Namespace) -> int:
+    """Print the settings in force."""
+    from worker.configuration import effective, load
+
+    loaded = load()
+    settings = [
+        each for each in effective(loaded) if not options.changed or each.source != "default"
+    ]
+    if options.json:
+        fields = ("name", "value", "source", "default", "description")
+        print_json([{name: getattr(each, name) for name in fields} for each in settings])
+    else:
+        rows = [(s.name, _shown(s.value), _shown(s.default), s.source) for s in settings]
+        print_table(("SETTING", "VALUE", "DEFAULT", "SOURCE"), rows)
+    for name in loaded.ignored:
+        tell(f"loopworker: {name} is set, but means nothing here")
+    return ANSWERED
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "-"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found. `code` is the exit code it asks for; 0 when all is well."""
+
+    what: str
+    text: str
+    code: int = ANSWERED
+
+
+def configure_doctor(parser: argparse.ArgumentParser) -> None:
+    """Say what `doctor` takes."""
+    parser.description = "Check settings, tools and connections."
+    parser.epilog = DOCTOR_EPILOG
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Check everything, print what was found, return the gravest code."""
+    from worker.configuration import load
+
+    loaded = load()  # a wrong setting ends it here, with its name
+    changed = sum(source != "default" for source in loaded.sources.values())
+    findings = [Finding("settings", f"{changed} set, the rest at their defaults")]
+    findings += [
+        Finding("settings", f"{name} is set, but means nothing here") for name in loaded.ignored
+    ]
+    findings += _still(loaded.settings)
+    findings += asyncio.run(_moving(loaded.settings))
+    if options.json:
+        print_json([{"what": f.what, "ok": not f.code, "text": f.text} for f in findings])
+    else:
+        paint = Paint(sys.stdout)
+        for each in findings:
+            mark = paint("FAIL", "red") if each.code else paint("ok  ", "green")
+            print(f"{mark}  {each.what:<9} {one_line(each.text)}")
+    return max((each.code for each in findings), default=ANSWERED)
+
+
+def _still(settings: Settings) -> Iterator[Finding]:
+    """Check what needs no connection."""
+    from worker.configuration import listening_address
+    from worker.core.errors import ConfigError
+    from worker.web.gate import check_exposure
+
+    try:
+        yield _tools(settings)
+    except ConfigError as error:
+        yield Finding("tools", str(error), USAGE)
+    try:
+        address = listening_address(settings.http, setting="LOOPWORKER_HTTP")
+        if address is not None:
+            token = settings.http_token
+            check_exposure(address[0], token.get_secret_value() if token else None)
+        yield Finding("listeners", f"admin {settings.admin}, API {settings.http}")
+    except ConfigError as error:
+        yield Finding("listeners", str(error), USAGE)
+
+
+def _tools(settings: Settings) -> Finding:
+    from worker.discovery import load_registry
+    from worker.toollint import lint
+
+    registry = load_registry(settings.tools)
+    warnings = sum(each.level == "warning" for each in lint(registry))
+    hint = f"; {warnings} warnings, see `loopworker tools lint`" if warnings else ""
+    return Finding("tools", f"{len(registry)} found: {', '.join(registry.names)}{hint}")
+
+
+async def _moving(settings: Settings) -> list[Finding]:
+    """Check what has to be reached, each within its time."""
+    checks: dict[str, Callable[[Settings], Awaitable[Finding]]] = {
+        "queue": _queue,
+        "store": _store,
+        "model": _model,
+    }
+    return [await _checked(what, check(settings)) for what, check in checks.items()]
+
+
+async def _checked(what: str, check: Awaitable[Finding]) -> Finding:
+    from worker.core.errors import AttemptFailed, ConfigError, WorkerError
+
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return await check
+    except ConfigError as error:
+        return Finding(what, str(error), USAGE)
+    except TimeoutError:
+        return Finding(what, f"no answer within {CHECK_SECONDS:g} s", UNREACHABLE)
+    except (AttemptFailed, WorkerError) as error:
+        cause = f" ({error.__cause__})" if error.__cause__ else ""
+        return Finding(what, f"{error}{cause}", UNREACHABLE)
+
+
+async def _queue(settings: Settings) -> Finding:
+    from worker.configuration import masked
+    from worker.queues import open_queue
+
+    queue = await asyncio.to_thread(open_queue, settings.queue_url, name=settings.queue.name)
+    try:
+        depth = await queue.depth()
+    finally:
+        await queue.close()
+    counts = f"{depth.ready} ready, {depth.leased} in work, {depth.dead} dead"
+    return Finding("queue", f"{masked(settings.queue_url)}: {counts}")
+
+
+async def _store(settings: Settings) -> Finding:
+    from worker.configuration import masked
+    from worker.store import open_store
+
+    url = settings.store_url or settings.queue_url
+    store = await asyncio.to_thread(open_store, url)
+    try:
+        runs = await store.recent(limit=1)
+    finally:
+        await store.close()
+    return Finding("store", f"{masked(url)}: {'has runs' if runs else 'no runs yet'}")
+
+
+async def _model(settings: Settings) -> Finding:
+    from worker.configuration import masked
+    from worker.core.errors import ConfigError
+    from worker.http import Bounds, HttpClient, HttpOptions
+
+    if not settings.model_url:
+        raise ConfigError("LOOPWORKER_MODEL_URL is not set; see `loopworker ask --help`")
+    outbound = settings.outbound
+    options = HttpOptions(transport=outbound.transport, trust_env=outbound.proxies_from_environment)
+    client = HttpClient(options, name="doctor")
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    url = f"{settings.model_url.rstrip('/')}/models"
+    try:
+        bounds = Bounds(total_seconds=CHECK_SECONDS, body_bytes_max=4_194_304)
+        answer = await client.request("GET", url, headers=headers, bounds=bounds)
+    finally:
+        await client.aclose()
+    where, name = masked(settings.model_url), settings.model or "default"
+    if answer.status in (401, 403):
+        text = f"{where} refuses the key ({answer.status}); set LOOPWORKER_API_KEY"
+        return Finding("model", text, USAGE)
+    if answer.status >= 500:
+        return Finding("model", f"{where} answers {answer.status}", UNREACHABLE)
+    # Many servers have no list of models; that they answer at all is what counts here.
+    listed = name.encode() in answer.body if answer.status == 200 else None
+    hint = "" if listed is not False else f"; it does not list {name!r} (LOOPWORKER_MODEL)"
+    return Finding("model", f"{where} answers{hint}")

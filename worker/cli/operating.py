@@ -1,0 +1,194 @@
+"""Commands of an operator: guards, dead letters, stopping a task."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from worker.cli.exits import ANSWERED, NOT_ANSWERED, USAGE, CommandFailed
+from worker.cli.output import one_line, print_json, print_table, tell
+from worker.cli.remote import Remote, segment
+
+GUARD_EPILOG = """\
+examples:
+  loopworker guard                                 every guard of the running worker
+  loopworker guard show get_stock_price            its layers, counts and window
+  loopworker guard open get_stock_price --why "vendor maintenance" --for 2h
+  loopworker guard release get_stock_price         let the breaker decide again
+
+talks to the worker at LOOPWORKER_HTTP (with LOOPWORKER_HTTP_TOKEN, if it has one)
+"""
+DEAD_EPILOG = """\
+examples:
+  loopworker dead                                  what was given up, and why
+  loopworker dead show ID                          one letter with its bytes and history
+  loopworker dead redrive ID [ID …]                back into the queue with a fresh count
+  loopworker dead redrive --all
+
+works on LOOPWORKER_QUEUE_URL itself; no worker has to run
+"""
+CANCEL_EPILOG = """\
+A waiting task ends at once, a running one at its next step. Asks the worker at LOOPWORKER_HTTP.
+
+example:
+  loopworker cancel 3f2a…
+"""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def configure_guard(parser: argparse.ArgumentParser) -> None:
+    """Say what `guard` takes."""
+    parser.description = "Show the guards of the running worker, or hold a breaker by hand."
+    parser.epilog = GUARD_EPILOG
+    parser.add_argument(
+        "action", nargs="?", default="show", choices=("show", "open", "close", "release")
+    )
+    parser.add_argument("name", nargs="?", help="the dependency, as `loopworker guard` lists it")
+    parser.add_argument("--why", help="the reason, kept with the override")
+    parser.add_argument("--who", help="who says so (default: you)")
+    parser.add_argument("--for", dest="span", metavar="TIME", help="how long: 90s, 30m, 2h")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def guard(options: argparse.Namespace) -> int:
+    """Show the guards, or hold one."""
+    if options.action != "show":
+        return _force(options)
+    guards = _remote().call("GET", "/v1/guards")["guards"]
+    if options.name is not None:
+        guards = [each for each in guards if each["name"] == options.name]
+        if not guards:
+            raise CommandFailed(f"there is no guard named {options.name!r}", code=NOT_ANSWERED)
+    if options.json:
+        print_json(guards)
+    elif options.name is not None:
+        print_json(guards[0])
+    else:
+        heads = ("NAME", "STATE", "IN USE", "OPENS FOR", "FAILURES", "OVERRIDE")
+        print_table(heads, [_guard_row(each) for each in guards])
+    return ANSWERED
+
+
+def _force(options: argparse.Namespace) -> int:
+    if options.name is None:
+        raise CommandFailed(f"guard {options.action}: which one? name it", code=USAGE)
+    if options.why is None and options.action != "release":
+        raise CommandFailed(
+            f'guard {options.action}: say why, --why "…"; whoever is on call next will ask',
+            code=USAGE,
+        )
+    body = {
+        "who": options.who or _myself(),
+        "why": options.why or "released",
+        "until": _until(options.span),
+    }
+    path = f"/v1/guards/{segment(options.name)}/{options.action}"
+    seen = _remote().call("POST", path, body)
+    if options.json:
+        print_json(seen)
+    else:
+        print(f"{seen['name']}: {seen['state']}")
+    return ANSWERED
+
+
+def _guard_row(seen: dict[str, Any]) -> tuple[Any, ...]:
+    left, held = seen.get("open_seconds_left"), seen.get("override")
+    return (
+        seen["name"],
+        seen["state"],
+        f"{seen.get('in_use', 0)}/{seen.get('limit', '?')}",
+        "" if left is None else f"{left:.0f} s",
+        seen.get("consecutive_failures", ""),
+        f"{held['kind']} by {held['who']}: {held['why']}" if held else "",
+    )
+
+
+def configure_dead(parser: argparse.ArgumentParser) -> None:
+    """Say what `dead` takes."""
+    parser.description = "List, show and redrive the tasks that were given up."
+    parser.epilog = DEAD_EPILOG
+    parser.add_argument("action", nargs="?", default="list", choices=("list", "show", "redrive"))
+    parser.add_argument("ids", nargs="*", metavar="ID")
+    parser.add_argument("--all", action="store_true", help="redrive every letter")
+    parser.add_argument("--limit", type=int, default=50, help="letters to list (default 50)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def dead(options: argparse.Namespace) -> int:
+    """List, show or redrive dead letters."""
+    from worker.cli.places import with_desk
+
+    if options.action == "redrive":
+        if bool(options.ids) == options.all:
+            raise CommandFailed("dead redrive: name letters, or say --all", code=USAGE)
+        return with_desk(lambda place: _redrive(place, options))
+    if options.action == "show" and len(options.ids) != 1:
+        raise CommandFailed("dead show: name one letter", code=USAGE)
+    return with_desk(lambda place: _list(place, options))
+
+
+async def _list(place: Any, options: argparse.Namespace) -> int:
+    from worker.web.api import letter_to_wire
+
+    wanted = options.ids[0] if options.action == "show" else None
+    letters = await place.queue.dead(limit=options.limit if wanted is None else 10_000)
+    shown = [letter_to_wire(each) for each in letters if wanted in (None, each.id)]
+    if wanted is not None and not shown:
+        raise CommandFailed(f"there is no dead letter {wanted!r}", code=NOT_ANSWERED)
+    if wanted is not None or options.json:
+        print_json(shown[0] if wanted is not None else shown)
+        return ANSWERED
+    rows = [(each["died_at"], each["id"], each["deliveries"], each["reason"]) for each in shown]
+    print_table(("DIED", "ID", "DELIVERIES", "REASON"), rows)
+    return ANSWERED
+
+
+async def _redrive(place: Any, options: argparse.Namespace) -> int:
+    ids = options.ids or [letter.id for letter in await place.queue.dead(limit=100_000)]
+    missing = [task_id for task_id in ids if not await place.desk.redrive(task_id)]
+    for task_id in missing:
+        tell(f"loopworker: there is no dead letter {task_id!r}")
+    print(f"{len(ids) - len(missing)} redriven")
+    return NOT_ANSWERED if missing else ANSWERED
+
+
+def configure_cancel(parser: argparse.ArgumentParser) -> None:
+    """Say what `cancel` takes."""
+    parser.description = "Stop a task."
+    parser.epilog = CANCEL_EPILOG
+    parser.add_argument("id", metavar="ID")
+
+
+def cancel(options: argparse.Namespace) -> int:
+    """Stop a task through the running worker."""
+    view = _remote().call("DELETE", f"/v1/tasks/{segment(options.id)}")
+    result = view.get("result")
+    print(f"{one_line(options.id)}: {result['status'] if result else view['status']}")
+    return ANSWERED
+
+
+def _remote() -> Remote:
+    from worker.configuration import load
+
+    settings = load().settings
+    token = settings.http_token.get_secret_value() if settings.http_token else None
+    return Remote(settings.http, token=token)
+
+
+def _until(span: str | None) -> str | None:
+    if span is None:
+        return None
+    number, unit = span[:-1], span[-1:]
+    if unit not in _UNITS or not number.isdigit() or int(number) < 1:
+        raise CommandFailed(f"--for {span}: write 90s, 30m, 2h or 1d", code=USAGE)
+    return (datetime.now(UTC) + timedelta(seconds=int(number) * _UNITS[unit])).isoformat()
+
+
+def _myself() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user often has no name
+        return "an operator on " + sys.platform

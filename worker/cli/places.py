@@ -1,0 +1,49 @@
+"""Queue and store for commands that work on them directly, without a running worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from worker.configuration import load
+from worker.core.ids import new_task_id
+from worker.queues import open_queue
+from worker.queues.port import Queue
+from worker.settings import Settings
+from worker.store import open_store
+from worker.store.port import Journal
+from worker.web.desk import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An open queue and journal, and the desk over them."""
+
+    settings: Settings
+    queue: Queue
+    journal: Journal
+    desk: Desk
+
+
+def with_desk(work: Callable[[Place], Awaitable[int]]) -> int:
+    """Open what the settings name, do the work, close; returns the work's exit code."""
+    settings = load().settings
+    return asyncio.run(_work(settings, work))
+
+
+async def _work(settings: Settings, work: Callable[[Place], Awaitable[int]]) -> int:
+    queue = open_queue(
+        settings.queue_url,
+        name=settings.queue.name,
+        max_deliveries=settings.queue.max_deliveries,
+        depth_max=settings.queue.depth_max,
+    )
+    journal = open_store(settings.store_url or settings.queue_url)
+    try:
+        desk = Desk(queue, journal, now=time.time, new_id=new_task_id)
+        return await work(Place(settings, queue, journal, desk))
+    finally:
+        await queue.close()
+        await journal.close()

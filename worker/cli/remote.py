@@ -1,0 +1,86 @@
+"""Ask the running worker over HTTP, with the standard library alone: quick to import, no proxies."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import quote
+
+from worker.cli.exits import NOT_ANSWERED, UNREACHABLE, USAGE, CommandFailed
+
+SECONDS = 10.0
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+def split_address(address: str, *, setting: str) -> tuple[str, int]:
+    """Read host:port; an address that means all interfaces is asked on loopback."""
+    from worker.configuration import listening_address
+
+    found = listening_address(address, setting=setting)
+    if found is None:
+        message = f"{setting} is off: this worker does not listen there"
+        raise CommandFailed(message, code=UNREACHABLE)
+    return _EVERYWHERE.get(found[0], found[0]), found[1]
+
+
+def fetch(address: tuple[str, int], path: str) -> tuple[int, str]:
+    """GET a page of the admin listener. Raises OSError or HTTPException."""
+    connection = http.client.HTTPConnection(*address, timeout=SECONDS)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode("utf-8", "replace")
+    finally:
+        connection.close()
+
+
+class Remote:
+    """The API of the running worker."""
+
+    def __init__(self, address: str, *, token: str | None) -> None:
+        self._address = split_address(address, setting="LOOPWORKER_HTTP")
+        self._headers = {"Content-Type": "application/json"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Call a route and return its JSON. Raises CommandFailed with the worker's own words."""
+        where = f"http://{self._address[0]}:{self._address[1]}"
+        connection = http.client.HTTPConnection(*self._address, timeout=SECONDS)
+        try:
+            content = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, body=content, headers=self._headers)
+            answer = connection.getresponse()
+            raw = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise CommandFailed(
+                f"no worker answers at {where} ({error}); start one with `loopworker run`, or set"
+                " LOOPWORKER_HTTP to where it listens",
+                code=UNREACHABLE,
+            ) from error
+        finally:
+            connection.close()
+        return self._read(answer.status, raw, where)
+
+    def _read(self, status: int, raw: bytes, where: str) -> Any:
+        try:
+            value = json.loads(raw)
+        except ValueError:
+            raise CommandFailed(
+                f"{where} is not a loopworker: it answered {status} without JSON", code=UNREACHABLE
+            ) from None
+        if status < 400:
+            return value
+        problem = value.get("error") if isinstance(value, dict) else None
+        message = problem.get("message", "") if isinstance(problem, dict) else str(value)[:200]
+        if status in (401, 403):
+            raise CommandFailed(f"{where} refused: {message}", code=UNREACHABLE)
+        if status >= 500:
+            raise CommandFailed(f"{where} cannot: {message}", code=UNREACHABLE)
+        raise CommandFailed(message, code=NOT_ANSWERED if status == 404 else USAGE)
+
+
+def segment(text: str) -> str:
+    """Write an id or a name as one segment of a path."""
+    return quote(text, safe="")

@@ -1,0 +1,192 @@
+"""Commands of somebody who has a task: hand it in, look at it, follow it. No worker need run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from worker.cli.exits import (
+    ANSWERED,
+    ANSWERED_STATUSES,
+    NOT_ANSWERED,
+    USAGE,
+    CommandFailed,
+)
+from worker.cli.output import Paint, one_line, print_json, tell
+from worker.core.task import Result
+from worker.core.wireformat import result_to_wire
+
+SUBMIT_EPILOG = """\
+Prints the id. The same id is queued once, so a submit that failed half way may be repeated.
+
+examples:
+  loopworker submit "现在几点?"
+  loopworker submit "What is AAPL at?" --wait              wait for the answer and print it
+  loopworker submit - < question.txt                       the text from standard input
+  echo '{"id": "t-1", "input": "…", "max_steps": 3}' | loopworker submit - --json-task
+"""
+STATUS_EPILOG = """\
+exit codes: 0 answered · 3 not (yet) answered, or unknown
+
+examples:
+  loopworker status t-1
+  loopworker status t-1 --json | jq .result.status
+"""
+WATCH_EPILOG = """\
+Steps go to stderr, the answer to stdout. May be started before, during or after the run.
+
+example:
+  loopworker watch "$(loopworker submit 'What time is it in Tokyo?')"
+"""
+INPUT_BYTES_MAX = 1_048_576
+
+
+def configure_submit(parser: argparse.ArgumentParser) -> None:
+    """Say what `submit` takes."""
+    parser.description = "Hand a task in at LOOPWORKER_QUEUE_URL."
+    parser.epilog = SUBMIT_EPILOG
+    parser.add_argument("text", metavar="TEXT|-", help="the input; - reads it from stdin")
+    parser.add_argument(
+        "--json-task", action="store_true", help="the text is a whole task as a JSON object"
+    )
+    parser.add_argument("--id", help="the task's id, its deduplication key (default: a new one)")
+    parser.add_argument("--wait", action="store_true", help="follow the task and print its answer")
+    parser.add_argument("--json", action="store_true", help="with --wait: print the whole result")
+
+
+def submit(options: argparse.Namespace) -> int:
+    """Hand a task in, and wait for it if told to."""
+    from worker.cli.places import with_desk
+
+    body = _task_body(options)
+    return with_desk(lambda place: _submit(place, body, options))
+
+
+async def _submit(place: Any, body: bytes, options: argparse.Namespace) -> int:
+    submitted = await place.desk.submit(body, content_type="application/json")
+    task_id = submitted.task.id
+    if not submitted.created:
+        tell(f"loopworker: {one_line(task_id)} is known already; it was not queued again")
+    if not options.wait:
+        print(task_id)
+        return ANSWERED
+    return await _follow(place, task_id, as_json=options.json)
+
+
+def _task_body(options: argparse.Namespace) -> bytes:
+    text = read_text(options.text)
+    if options.json_task:
+        if options.id is not None:
+            raise CommandFailed("--id: write the id into the task itself", code=USAGE)
+        return text
+    task = {"input": _decoded(text)}
+    if options.id is not None:
+        task["id"] = options.id
+    return json.dumps(task).encode()
+
+
+def configure_status(parser: argparse.ArgumentParser) -> None:
+    """Say what `status` takes."""
+    parser.description = "Say where a task is: queued, running or finished, and its result."
+    parser.epilog = STATUS_EPILOG
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def status(options: argparse.Namespace) -> int:
+    """Say where a task is."""
+    from worker.cli.places import with_desk
+
+    return with_desk(lambda place: _status(place, options))
+
+
+async def _status(place: Any, options: argparse.Namespace) -> int:
+    view = await place.desk.look(options.id)
+    if view is None:
+        raise CommandFailed(f"there is no task {options.id!r}", code=NOT_ANSWERED)
+    if options.json:
+        print_json(view.to_wire())
+        return exit_code(view.result) if view.result else NOT_ANSWERED
+    if view.result is None:
+        where = f" ({view.place})" if view.place and view.place != view.status else ""
+        print(f"{view.status}{where}")
+        return NOT_ANSWERED
+    return print_result(view.result)
+
+
+def configure_watch(parser: argparse.ArgumentParser) -> None:
+    """Say what `watch` takes."""
+    parser.description = "Follow a task, step by step, until it ends."
+    parser.epilog = WATCH_EPILOG
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("--json", action="store_true", help="print the whole result at the end")
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Follow a task."""
+    from worker.cli.places import with_desk
+
+    return with_desk(lambda place: _watch(place, options))
+
+
+async def _watch(place: Any, options: argparse.Namespace) -> int:
+    if await place.desk.look(options.id) is None:
+        raise CommandFailed(f"there is no task {options.id!r}", code=NOT_ANSWERED)
+    return await _follow(place, options.id, as_json=options.json)
+
+
+async def _follow(place: Any, task_id: str, *, as_json: bool) -> int:
+    from worker.web.stream import follow
+
+    paint = Paint(sys.stderr)
+    async for update in follow(place.journal, task_id):
+        if update is not None and not update.is_final:
+            tell(paint(f"{update.seq:>4}  ", "dim") + update.content.replace("\n", "\n      "))
+    result = await place.journal.result(task_id)
+    if result is None:
+        raise CommandFailed(f"the result of {task_id!r} is gone", code=NOT_ANSWERED)
+    return print_result(result, as_json=as_json)
+
+
+def print_result(result: Result, *, as_json: bool = False) -> int:
+    """Print an answer, or as JSON the whole result; tell what is wrong with it on stderr."""
+    code = exit_code(result)
+    if as_json:
+        print_json(result_to_wire(result))
+    elif result.answer:
+        print(result.answer)
+    if code != ANSWERED:
+        why = f": {one_line(result.error)}" if result.error else ""
+        tell(f"loopworker: not answered: {result.status}{why}")
+    if not as_json:
+        for part in result.degraded:
+            tell(f"loopworker: degraded: {part.tool}: {part.source} ({part.reason or 'unknown'})")
+    return code
+
+
+def exit_code(result: Result) -> int:
+    """Say whether a result holds an answer."""
+    return ANSWERED if str(result.status) in ANSWERED_STATUSES else NOT_ANSWERED
+
+
+def read_text(text: str) -> bytes:
+    """Return an argument as the bytes that were typed, or standard input for `-`."""
+    if text != "-":
+        return os.fsencode(text)
+    if sys.stdin.isatty():
+        tell("loopworker: reading the task from the terminal; end with Ctrl-D")
+    raw = sys.stdin.buffer.read(INPUT_BYTES_MAX + 1)
+    if len(raw) > INPUT_BYTES_MAX:
+        raise CommandFailed(f"stdin: more than {INPUT_BYTES_MAX} bytes", code=USAGE)
+    return raw
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"the text is not UTF-8 (byte {error.start})"
+        raise CommandFailed(message, code=USAGE) from None

@@ -1,0 +1,206 @@
+"""The tools command: what a model is offered, what is wrong with it, and one call by hand."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+from worker.cli.exits import ANSWERED, NOT_ANSWERED, USAGE, CommandFailed
+from worker.cli.output import one_line, print_json, print_table, tell
+from worker.core.ids import new_task_id
+
+TOOLS_EPILOG = """\
+Tools are found where LOOPWORKER_TOOLS says (default: the package `tools`): packages, folders or
+files, separated by commas.
+
+examples:
+  loopworker tools                                       every tool with its guard
+  loopworker tools show get_stock_price                  its schema, as a model sees it
+  loopworker tools lint                                  what keeps models from calling it well
+  loopworker tools call get_current_time timezone=Asia/Shanghai
+  loopworker tools call get_order_detail '{"order_id": "20260101123456", "region": "CN"}'
+
+exit codes of call: 0 a live result · 3 anything else (why: on stderr)
+exit codes of lint: 0 nothing to mend · 1 warnings
+"""
+
+
+def configure_tools(parser: argparse.ArgumentParser) -> None:
+    """Say what `tools` takes."""
+    parser.description = "List the tools, lint them, or call one through its guard."
+    parser.epilog = TOOLS_EPILOG
+    parser.add_argument(
+        "action", nargs="?", default="list", choices=("list", "show", "lint", "call")
+    )
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("arguments", nargs="*", metavar="k=v", help="or one JSON object")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def tools(options: argparse.Namespace) -> int:
+    """List, show, lint or call."""
+    from worker.cli.asking import adjusted
+    from worker.configuration import load
+    from worker.discovery import load_registry
+
+    settings = adjusted(load(), tools=None).settings
+    registry = load_registry(settings.tools)
+    if options.action == "list":
+        return _list(registry, as_json=options.json)
+    if options.action == "lint":
+        return _lint(registry, options)
+    if options.name is None:
+        raise CommandFailed(f"tools {options.action}: which one? name it", code=USAGE)
+    tool = registry.get(options.name)
+    if tool is None:
+        known = ", ".join(registry.names) or "none"
+        raise CommandFailed(f"there is no tool {options.name!r}; there are: {known}", code=USAGE)
+    if options.action == "show":
+        print_json(tool_to_wire(tool))
+        return ANSWERED
+    return _call(settings, registry, tool, options)
+
+
+def _list(registry: Any, *, as_json: bool) -> int:
+    if as_json:
+        print_json([tool_to_wire(tool) for tool in registry])
+        return ANSWERED
+    rows = [
+        (
+            tool.name,
+            tool.effect + ("" if tool.effect_declared or tool.effect == "read" else " (assumed)"),
+            tool.dependency,
+            tool.stub or "-",
+            tool.description.splitlines()[0] if tool.description else "(no description)",
+        )
+        for tool in registry
+    ]
+    print_table(("TOOL", "EFFECT", "GUARD", "STUB", "DESCRIPTION"), rows)
+    for _, line in registry.undeclared():
+        tell(f"loopworker: assumed to write: {line}")
+    return ANSWERED
+
+
+def tool_to_wire(tool: Any) -> dict[str, Any]:
+    """Write what is known of a tool as a JSON object."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "effect": tool.effect,
+        "effect_declared": tool.effect_declared,
+        "dependency": tool.dependency,
+        "timeout_seconds": tool.timeout_seconds,
+        "attempts": tool.attempts,
+        "fail_max": tool.fail_max,
+        "stub": tool.stub,
+        "stale_seconds": tool.stale_seconds,
+        "sequential": tool.sequential,
+        "source": f"{tool.source_file}:{tool.source_line}",
+        "parameters": tool.parameters,
+    }
+
+
+def _lint(registry: Any, options: argparse.Namespace) -> int:
+    from worker.toollint import lint
+
+    found = [each for each in lint(registry) if options.name in (None, each.tool)]
+    if options.json:
+        fields = ("tool", "rule", "level", "message", "file", "line")
+        print_json([{name: getattr(each, name) for name in fields} for each in found])
+    else:
+        for each in found:
+            print(f"{each.level}: {each}")
+    warnings = sum(each.level == "warning" for each in found)
+    tell(f"{len(registry)} tools, {warnings} warnings, {len(found) - warnings} notes")
+    return 1 if warnings else ANSWERED
+
+
+def _call(settings: Any, registry: Any, tool: Any, options: argparse.Namespace) -> int:
+    arguments = read_arguments(tool, options.arguments)
+    violations = tool.validate(arguments)
+    if violations:
+        raise CommandFailed(f"{tool.name}: {'; '.join(violations)}", code=USAGE)
+    outcome = asyncio.run(_guarded(settings, registry, tool, arguments))
+    content = outcome.value["content"] if outcome.error is None else None
+    if options.json:
+        print_json(
+            {
+                "source": str(outcome.source),
+                "content": content if content is not None else outcome.value,
+                "reason": outcome.reason,
+                "attempts": outcome.attempts,
+                "duration_s": round(outcome.duration_seconds, 3),
+                "error": None if outcome.error is None else str(outcome.error),
+            }
+        )
+    elif content is not None:
+        print(content)
+    elif outcome.value is not None:
+        print(outcome.value)
+    if outcome.error is not None:
+        tell(
+            f"loopworker: {tool.name}: {outcome.source} after {outcome.attempts} attempts:"
+            f" {one_line(outcome.error)}"
+        )
+    return ANSWERED if outcome.error is None else NOT_ANSWERED
+
+
+async def _guarded(settings: Any, registry: Any, tool: Any, arguments: dict[str, Any]) -> Any:
+    from functools import partial
+
+    from worker import assembly
+    from worker.observability import build_observability
+    from worker.outbound.fetch import fetch_guarded
+    from worker.running.toolguard import ToolGuards
+    from worker.toolcontext import ToolContext
+
+    seen = build_observability(settings, worker_id="cli", stream=sys.stderr)
+    guards = assembly.build_guards(settings, registry, seen)
+    client = assembly.build_tool_client(settings, seen)
+    context = ToolContext(
+        http=client.client,
+        idempotency_key=new_task_id(),
+        deadline=time.monotonic() + settings.deadline,
+        fetch=partial(fetch_guarded, allow_hosts=settings.outbound.allow_hosts),
+    )
+    caller = ToolGuards(guards, settings.guard, settings.guards)
+    try:
+        limit = settings.max_result_chars
+        return await caller.call(tool, arguments, context, max_chars=limit)
+    finally:
+        await client.aclose()
+        guards.close()
+        await seen.close(seconds=1.0)
+
+
+def read_arguments(tool: Any, words: list[str]) -> dict[str, Any]:
+    """Read `k=v` words, or one JSON object. A value is JSON where the schema wants no text."""
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        try:
+            value = json.loads(words[0])
+        except ValueError as error:
+            raise CommandFailed(f"arguments: not JSON: {error}", code=USAGE) from None
+        assert isinstance(value, dict)
+        return value
+    properties = tool.parameters.get("properties", {})
+    arguments = {}
+    for word in words:
+        name, sign, text = word.partition("=")
+        if not sign:
+            raise CommandFailed(f"arguments: {word!r} is not name=value", code=USAGE)
+        arguments[name] = _value(text, properties.get(name, {}))
+    return arguments
+
+
+def _value(text: str, schema: Any) -> Any:
+    wants_text = isinstance(schema, dict) and schema.get("type") == "string"
+    if wants_text or (isinstance(schema, dict) and "enum" in schema):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

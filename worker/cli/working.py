@@ -1,0 +1,126 @@
+"""Commands for the long-running worker: run it, and ask it whether it is well."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import http.client
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from worker.cli.exits import ANSWERED, CommandFailed
+from worker.cli.output import tell
+from worker.cli.remote import fetch, split_address
+
+if TYPE_CHECKING:
+    from worker.app import Worker
+
+RUN_EPILOG = """\
+Claims tasks from LOOPWORKER_QUEUE_URL (default sqlite:///loopworker.db) until SIGTERM or Ctrl-C;
+then it claims no more, lets running tasks end within LOOPWORKER_WORKER__DRAIN_SECONDS, hands the
+rest back and exits 0. A second signal hands them back at once. Logs go to stdout, one JSON line
+per event.
+
+examples:
+  loopworker run
+  loopworker run --concurrency 64
+  LOOPWORKER_QUEUE_URL=sqlite:////data/tasks.db loopworker run
+
+while it runs:
+  curl http://127.0.0.1:9464/metrics                             LOOPWORKER_ADMIN
+  curl http://127.0.0.1:8080/v1/tasks -d 'What time is it?' -H 'Content-Type: text/plain'
+"""
+HEALTH_EPILOG = """\
+For the HEALTHCHECK of a container. Asks the admin listener (LOOPWORKER_ADMIN), which answers also
+while the event loop is stuck.
+
+exit codes: 0 well · 1 not well, or nobody answers
+"""
+
+
+def configure_run(parser: argparse.ArgumentParser) -> None:
+    """Say what `run` takes."""
+    parser.description = "Run a worker until it is told to stop."
+    parser.epilog = RUN_EPILOG
+    parser.add_argument(
+        "--concurrency",
+        type=int,
+        metavar="N",
+        help="tasks in work at once (LOOPWORKER_CONCURRENCY)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a worker."""
+    from worker.app import Worker, run_forever
+    from worker.configuration import load
+
+    loaded = load()
+    if options.concurrency is not None:
+        if not 1 <= options.concurrency <= 100_000:
+            raise CommandFailed("--concurrency: must be from 1 to 100000", code=2)
+        settings = loaded.settings.model_copy(update={"concurrency": options.concurrency})
+        sources = {**loaded.sources, ("concurrency",): "--concurrency"}
+        loaded = dataclasses.replace(loaded, settings=settings, sources=sources)
+
+    async def work() -> int:
+        return await _work(Worker(loaded=loaded))
+
+    return run_forever(work)
+
+
+async def _work(worker: Worker) -> int:
+    loop = asyncio.get_running_loop()
+    working = asyncio.current_task()
+    assert working is not None
+
+    def stop() -> None:
+        if worker.state == "draining":
+            working.cancel()  # the second signal: hand everything back at once
+        else:
+            worker.begin_drain()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    await worker.start()
+    for name in worker.loaded.ignored:
+        tell(f"loopworker: {name} is set, but means nothing here")
+    if sys.stderr.isatty():
+        admin, api = worker.admin, worker.api
+        tell(f"loopworker: running · admin {admin.url if admin else 'off'}")
+        tell(f"loopworker:           API {api.url if api else 'off'} · Ctrl-C drains and stops")
+    try:
+        await worker.serve()
+    except asyncio.CancelledError:
+        working.uncancel()
+        await worker.stop()
+    return ANSWERED
+
+
+def configure_health(parser: argparse.ArgumentParser) -> None:
+    """Say what `health` takes."""
+    parser.description = "Ask a running worker whether it is well."
+    parser.epilog = HEALTH_EPILOG
+    parser.add_argument(
+        "--ready",
+        action="store_true",
+        help="ask whether it claims tasks, not only whether it lives",
+    )
+
+
+def health(options: argparse.Namespace) -> int:
+    """Ask the admin listener."""
+    from worker.configuration import load
+
+    address = split_address(load().settings.admin, setting="LOOPWORKER_ADMIN")
+    page = "/readyz" if options.ready else "/healthz"
+    try:
+        status, body = fetch(address, page)
+    except (OSError, http.client.HTTPException) as error:
+        raise CommandFailed(
+            f"nobody answers at {address[0]}:{address[1]} ({error})", code=1
+        ) from error
+    print(body.strip())
+    return ANSWERED if status == 200 else 1
