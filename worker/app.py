@@ -12,11 +12,11 @@ import orjson
 
 from worker import assembly
 from worker.configuration import Loaded, effective, listening_address, load
-from worker.core.ids import new_task_id
 from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task
 from worker.core.wireformat import task_to_wire
 from worker.discovery import load_registry
+from worker.ids import new_task_id
 from worker.model.port import Model
 from worker.observability import breakers_measured, build_observability, slots_measured
 from worker.queues import open_queue

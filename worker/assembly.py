@@ -73,7 +73,7 @@ def build_model(settings: Settings, guards: Guards, seen: Observability) -> Mode
         )
     _check_url(settings.model_url)
     key = settings.api_key.get_secret_value() if settings.api_key else None
-    endpoint = Endpoint(settings.model_url, settings.model or "default", key)
+    endpoint = Endpoint(base_url=settings.model_url, model=settings.model or "default", api_key=key)
     # Each run asks one question at a time, and an attempt that is left behind keeps its connection
     # for a moment: a few more than runs.
     connections = settings.concurrency + 8

@@ -6,5 +6,5 @@ import uuid
 
 
 def new_task_id() -> str:
-    """A task id that nobody else has; sorts by nothing."""
+    """A task id that nobody else has."""
     return uuid.uuid4().hex
