@@ -25,6 +25,7 @@ from tests.tidy.sources import (
 # a room may only name rooms above its own line, which keeps the table acyclic to the eye as well.
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
+    "ids": set(),
     "settings": {"core"},
     "intake": {"core"},
     "telemetry": {"core"},

@@ -21,6 +21,7 @@ MAY_CATCH_ALL = {
     # A telemetry listener: it can never hurt the caller.
     "worker/telemetry/lines.py": "a foreign value whose text raises costs no log line",
     "worker/telemetry/metrics.py": "a reader that raises; the other values are worth a scrape",
+    "worker/telemetry/tracing.py": "an exporter may raise anything at shutdown, too",
     "worker/telemetry/outbox.py": "an exporter may raise anything; its thread lives on",
     "worker/telemetry/redact.py": "a foreign repr may do anything",
     "worker/telemetry/tell.py": "a listener may raise anything",
