@@ -333,3 +333,23 @@ def test_a_closed_pipe_is_counted_and_nothing_else():
     stream.close()
 
     assert dropped == [("export_failed", 1)]
+
+
+def test_closing_keeps_to_its_budget_when_nobody_reads():
+    """A full pipe at the end costs the budget and no more; what is left behind is counted."""
+    reader, writer = os.pipe()
+    dropped = []
+    stream = os.fdopen(writer, "w")
+    logs = Logs(Redactor(), stream=stream, on_drop=lambda *what: dropped.append(what))
+    telemetry = Telemetry([logs])
+    for _ in range(2_000):
+        telemetry.tell(s.TaskRefused("tasks", "t" * 500, "schema", "p"))
+    began = time.perf_counter()
+    logs.close(0.3)
+    took = time.perf_counter() - began
+    os.close(reader)  # ends the write that hangs
+    logs.outbox._thread.join(5)
+    stream.close()
+
+    assert 0.25 < took < 2
+    assert sum(count for _, count in dropped) > 100

@@ -66,9 +66,15 @@ class Tracing:
             return
         self.outbox.close(timeout_seconds)
         # Its shutdown only raises a flag, but a foreign one might wait.
-        last = threading.Thread(target=self.exporter.shutdown, daemon=True)
+        last = threading.Thread(target=self._shut_exporter, daemon=True)
         last.start()
         last.join(0.2)
+
+    def _shut_exporter(self) -> None:
+        try:
+            self.exporter.shutdown()
+        except Exception:  # foreign code, and the worker is about to end
+            return
 
 
 def build_tracing(
