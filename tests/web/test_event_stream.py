@@ -109,7 +109,7 @@ async def test_stream_outlives_an_outage_of_the_store(house, client):
 
 async def test_quiet_stream_is_kept_alive_without_extra_events(house, client, monkeypatch):
     """A stream without news sends comments, which no client takes for an event."""
-    monkeypatch.setattr("worker.web.stream.KEEP_ALIVE_SECONDS", 0.0)
+    monkeypatch.setattr("worker.web.sse.KEEP_ALIVE_SECONDS", 0.0)
     await client.post("/v1/tasks", json={"id": "t", "input": "x"})
     async with asyncio.timeout(10), client.stream("GET", "/v1/tasks/t/events") as answer:
         assert await anext(answer.aiter_raw()) == b": still here\n"

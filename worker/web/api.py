@@ -20,20 +20,20 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from worker.core.errors import QueueFull, QueueUnavailable, StoreUnavailable, TaskInvalid
-from worker.core.wireformat import parse_time, rfc3339
-from worker.guard.guard import Guard
+from worker.core.wireformat import parse_time
 from worker.guard.guards import Guards
 from worker.intake import MAX_TASK_BYTES
-from worker.queues.port import DeadLetter, Queue
-from worker.store.port import Journal, RunView
+from worker.queues.port import Queue
+from worker.store.port import Journal
 from worker.web.desk import CANCELLING, FINISHED, QUEUED, Desk
 from worker.web.gate import Gate
 from worker.web.replies import Refusal, read_body, read_object, refuse, reply
+from worker.web.sse import EventStream
 from worker.web.steps import StepUpdate
-from worker.web.stream import EventStream, Hint, follow, poll
+from worker.web.stream import Hint, follow, poll
+from worker.web.views import guard_to_wire, letter_to_wire, run_to_wire
 
 WATCHERS_MAX = 128
-BODY_SHOWN_CHARS = 2000  # of a dead letter in a list
 _OVER: Any = object()
 _INVALID_CODES = {"too_large": 413, "invalid_json": 400, "schema": 422}
 
@@ -180,41 +180,6 @@ class Api:
         """GET /v1/runs: the runs that changed last."""
         runs = await self._parts.journal.recent(limit=limit_of(request))
         return reply({"runs": [run_to_wire(run) for run in runs]})
-
-
-def guard_to_wire(guard: Guard) -> dict[str, Any]:
-    """Write a guard as a JSON object: its breaker's state and counts, and its layers."""
-    return {**guard.snapshot(), "layers": guard.describe()}
-
-
-def letter_to_wire(letter: DeadLetter) -> dict[str, Any]:
-    """Write a dead letter as a JSON object; of its body the beginning is shown."""
-    return {
-        "id": letter.id,
-        "reason": letter.reason,
-        "deliveries": letter.deliveries,
-        "enqueued_at": rfc3339(letter.enqueued_at),
-        "died_at": rfc3339(letter.died_at),
-        "last_owner": letter.last_owner,
-        "history": list(letter.history),
-        "body": letter.body[: 4 * BODY_SHOWN_CHARS].decode("utf-8", "replace")[:BODY_SHOWN_CHARS],
-        "body_bytes": len(letter.body),
-    }
-
-
-def run_to_wire(run: RunView) -> dict[str, Any]:
-    """Write one line of the list of runs."""
-    return {
-        "id": run.id,
-        "state": run.state,
-        "status": str(run.result.status) if run.result else None,
-        "steps": run.result.steps if run.result else None,
-        "degraded": bool(run.result.degraded) if run.result else False,
-        "worker": run.owner,
-        "epoch": run.epoch,
-        "created_at": rfc3339(run.created_at),
-        "updated_at": rfc3339(run.updated_at),
-    }
 
 
 def last_event_id(request: Request) -> int:

@@ -1,4 +1,4 @@
-"""The event stream of one task: from the journal, so that any process can tell it, and resumable.
+"""Follow one task: from the journal, so that any process can tell it, and resumable.
 
 The journal is read again whenever a progress signal of this process hints at news, and every
 `POLL_SECONDS` anyway, for the run may go on in another process. A watcher that is slow waits for
@@ -9,21 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-
-from starlette.types import Receive, Scope, Send
 
 from worker.core.errors import StoreUnavailable
 from worker.core.task import Result
 from worker.store.port import Journal
-from worker.web.replies import encode
 from worker.web.steps import Narrator, StepUpdate
 
 POLL_SECONDS = 0.5
-KEEP_ALIVE_SECONDS = 15.0
-STREAM_SECONDS_MAX = 3600.0  # afterwards the client comes again and goes on where it was
-# Without an empty line behind it: some clients take that for an event without data.
-KEEP_ALIVE = b": still here\n"
 
 # Waits for news of a task, at most so many seconds; returning early or in vain does no harm.
 Hint = Callable[[str, float], Awaitable[None]]
@@ -66,62 +58,3 @@ async def _news(
     if view is None:
         return [], await journal.result(task_id)
     return narrator.tell(view.events), view.result
-
-
-@dataclass(slots=True)
-class EventStream:
-    """An ASGI response that sends updates as server-sent events until the final one.
-
-    It ends as well when the client goes, when the worker closes, or after STREAM_SECONDS_MAX.
-    """
-
-    updates: AsyncIterator[StepUpdate | None]
-    closing: asyncio.Event
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream; returns when it is over for whatever reason."""
-        headers = [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),  # nginx would hold back the stream
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        ends = [
-            asyncio.create_task(self._pump(send)),
-            asyncio.create_task(_gone(receive)),
-            asyncio.create_task(self.closing.wait()),
-        ]
-        try:
-            await asyncio.wait(
-                ends, timeout=STREAM_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            for task in ends:
-                task.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _pump(self, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        spoke_at = loop.time()
-        async for update in self.updates:
-            if update is not None:
-                await _write(send, as_event(update))
-                spoke_at = loop.time()
-            elif loop.time() - spoke_at >= KEEP_ALIVE_SECONDS:
-                await _write(send, KEEP_ALIVE)
-                spoke_at = loop.time()
-
-
-def as_event(update: StepUpdate) -> bytes:
-    """Write one update as a server-sent event. Its data is one line of JSON."""
-    return b"id: %d\ndata: %b\n\n" % (update.seq, encode(update.to_wire()))
-
-
-async def _write(send: Send, data: bytes) -> None:
-    await send({"type": "http.response.body", "body": data, "more_body": True})
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
