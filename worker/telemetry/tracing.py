@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -283,11 +283,9 @@ class SpanMaker:
 
 
 def _is_plain(value: Any) -> bool:
-    if isinstance(value, Sequence):
-        return bool(value)
-    if isinstance(value, float):
-        return value - value == 0  # neither infinite nor NaN
-    return value is not None
+    if value.__class__ is float:
+        return bool(value - value == 0)  # neither infinite nor NaN
+    return value is not None and value != "" and value != ()
 
 
 def _exporter(environ: Mapping[str, str]) -> Any:
