@@ -56,7 +56,7 @@ def ask(options: argparse.Namespace) -> int:
     """Run one loop and print its answer."""
     from worker.app import Worker, run_forever
     from worker.configuration import load
-    from worker.core.ids import new_task_id
+    from worker.ids import new_task_id
     from worker.intake import read_task
 
     history = _history(options.history) if options.history else None

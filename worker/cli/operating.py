@@ -131,7 +131,7 @@ def dead(options: argparse.Namespace) -> int:
 
 
 async def _list(place: Any, options: argparse.Namespace) -> int:
-    from worker.web.api import letter_to_wire
+    from worker.web.views import letter_to_wire
 
     wanted = options.ids[0] if options.action == "show" else None
     letters = await place.queue.dead(limit=options.limit if wanted is None else 10_000)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from worker.configuration import load
-from worker.core.ids import new_task_id
+from worker.ids import new_task_id
 from worker.queues import open_queue
 from worker.queues.port import Queue
 from worker.settings import Settings

@@ -11,7 +11,7 @@ from typing import Any
 
 from worker.cli.exits import ANSWERED, NOT_ANSWERED, USAGE, CommandFailed
 from worker.cli.output import one_line, print_json, print_table, tell
-from worker.core.ids import new_task_id
+from worker.ids import new_task_id
 
 TOOLS_EPILOG = """\
 Tools are found where LOOPWORKER_TOOLS says (default: the package `tools`): packages, folders or
