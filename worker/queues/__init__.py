@@ -1,1 +1,40 @@
-"""Where tasks wait."""
+"""Where tasks wait: `open_queue` gives the adapter for a URL."""
+
+from __future__ import annotations
+
+from worker.core.errors import ConfigError
+from worker.queues.port import MAX_DELIVERIES, Queue
+
+_NOT_BUILT = ("postgresql", "postgres", "redis", "rediss", "amqp", "amqps", "nats", "tls")
+
+
+def open_queue(
+    url: str,
+    *,
+    name: str = "tasks",
+    max_deliveries: int = MAX_DELIVERIES,
+    depth_max: int | None = None,
+) -> Queue:
+    """Open the queue `name` of an engine: `sqlite:///file.db` or `memory://`.
+
+    `depth_max` bounds the tasks that wait. Blocks for as long as a file takes to open. Raises
+    ConfigError that says what to do; the drivers of an engine are imported here and not before.
+    """
+    scheme = url.partition(":")[0].lower()
+    if scheme == "sqlite":
+        from worker.queues.sqlite import SqliteQueue
+        from worker.queues.sqlite_statements import SCHEMA
+        from worker.sqlitefile import SqliteFile
+        from worker.sqliteopen import settings_of
+
+        file = SqliteFile.shared(settings_of(url), schema=SCHEMA)
+        return SqliteQueue(file, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
+    if scheme == "memory":
+        from worker.queues.memory import MemoryQueue
+
+        return MemoryQueue(name=name, max_deliveries=max_deliveries, depth_max=depth_max)
+    if scheme in _NOT_BUILT:
+        raise ConfigError(
+            f"QUEUE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db"
+        )
+    raise ConfigError(f"QUEUE_URL: {url!r} is no queue; write sqlite:///file.db or memory://")

@@ -1,1 +1,33 @@
-"""What must survive a crash, apart from the queue."""
+"""What must survive a crash, apart from the queue: `open_store` gives the adapter for a URL."""
+
+from __future__ import annotations
+
+from worker.core.errors import ConfigError
+from worker.store.port import Store
+
+_NOT_BUILT = ("postgresql", "postgres", "redis", "rediss")
+
+
+def open_store(url: str) -> Store:
+    """Open the store of an engine: `sqlite:///file.db` or `memory://`.
+
+    Blocks for as long as a file takes to open. Raises ConfigError that says what to do; the
+    drivers of an engine are imported here and not before.
+    """
+    scheme = url.partition(":")[0].lower()
+    if scheme == "sqlite":
+        from worker.sqlitefile import SqliteFile
+        from worker.sqliteopen import settings_of
+        from worker.store.sqlite import SqliteStore
+        from worker.store.sqlite_statements import SCHEMA
+
+        return SqliteStore(SqliteFile.shared(settings_of(url), schema=SCHEMA))
+    if scheme == "memory":
+        from worker.store.memory import MemoryStore
+
+        return MemoryStore()
+    if scheme in _NOT_BUILT:
+        raise ConfigError(
+            f"STORE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db"
+        )
+    raise ConfigError(f"STORE_URL: {url!r} is no store; write sqlite:///file.db or memory://")

@@ -1,0 +1,92 @@
+"""The SQLite store keeps the contract of a store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from worker.sqlitefile import SqliteFile
+from worker.sqliteopen import FileSettings
+from worker.store.sqlite import SqliteStore
+from worker.store.sqlite_statements import SCHEMA
+from worker.testing.harness import FakeClock
+from worker.testing.store_suite import StoreSuite
+
+
+class SqliteHarness:
+    """One file with a clock that the tests move; every store has connections of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.settings = FileSettings(str(folder / "store.db"), synchronous="off", busy_seconds=0.2)
+        self.opened: list[SqliteStore] = []
+
+    async def open(self) -> SqliteStore:
+        """Open a store as another process would."""
+        store = SqliteStore(SqliteFile(self.settings, schemas=[SCHEMA]), clock=self.clock)
+        self.opened.append(store)
+        return store
+
+    async def pass_time(self, seconds: float) -> None:
+        """Move the clock."""
+        self.clock.now += seconds
+
+    @asynccontextmanager
+    async def outage(self) -> AsyncIterator[None]:
+        """Hold the write lock for longer than anybody waits for it."""
+        rude = sqlite3.connect(self.settings.path, isolation_level=None)
+        rude.execute("begin immediate")
+        yield
+        rude.execute("rollback")
+        rude.close()
+
+    async def close(self) -> None:
+        """Close every store."""
+        for store in self.opened:
+            await store.close()
+
+
+class TestSqliteStore(StoreSuite):
+    """The SQLite store."""
+
+    @pytest.fixture
+    async def harness(self, tmp_path: Path) -> AsyncIterator[SqliteHarness]:
+        """An empty file."""
+        harness = SqliteHarness(tmp_path)
+        yield harness
+        await harness.close()
+
+    async def test_last_good_is_bounded(self, harness: SqliteHarness) -> None:
+        """Beyond its bound the store forgets the values stored longest ago."""
+        store = await harness.open()
+        store.last_good_max = 3
+        for number in range(5):
+            await store.remember(f"k{number}", "v", at=float(number))
+
+        kept = [await store.recall(f"k{n}") is not None for n in range(5)]
+
+        assert kept == [False, False, True, True, True]
+
+    async def test_a_batch_refuses_one_and_keeps_the_others(self, harness: SqliteHarness) -> None:
+        """Writes that share a transaction do not share a fate."""
+        import asyncio
+
+        from worker.core.errors import LeaseLost
+        from worker.core.events import NoteAdded
+
+        store = await harness.open()
+        runs = [(await store.open(f"r{n}", owner="w", lease_seconds=30)).run for n in range(5)]
+        runs[2].epoch -= 1
+        note = NoteAdded(1.0, "test", "x")
+
+        outcomes = await asyncio.gather(
+            *(store.append(run, [note]) for run in runs), return_exceptions=True
+        )
+
+        assert [isinstance(o, LeaseLost) for o in outcomes] == [n == 2 for n in range(5)]
+        seen = [len((await store.view(f"r{n}")).events) for n in range(5)]
+        assert seen == [1, 1, 0, 1, 1]

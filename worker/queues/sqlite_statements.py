@@ -1,0 +1,153 @@
+"""The statements of the SQLite queue, named.
+
+`rank` orders the ready tasks: the time since when a task is ready, less a minute for each point of
+priority. It never changes while a task waits, so an index can hold it, and still every task rises
+with its waiting time. Hidden tasks (delayed, parked) have an index of their own: ten thousand of
+them cost a claim nothing. `token` is drawn at random for each lease, so that a row number used
+again after a prune can never make a stale lease look good.
+"""
+
+from __future__ import annotations
+
+from worker.queues.port import AGEING_SECONDS
+from worker.queues.reasons import HISTORY_MAX
+
+_NOW = "(julianday('now') - 2440587.5) * 86400.0"
+_NOTE = (  # one line more in the history
+    f"json_insert(case when json_array_length(history) < {HISTORY_MAX} then history"
+    " else json_remove(history, '$[0]') end, '$[#]', " + "{line})"
+)
+_LINE = "'delivery ' || deliveries || ': ' || "
+
+SCHEMA = f"""
+create table if not exists task (
+  number integer primary key,
+  id text not null,
+  queue text not null,
+  payload any not null,
+  priority integer not null default 0,
+  state text not null default 'ready'
+    check (state in ('ready', 'delayed', 'parked', 'leased', 'dead', 'done')),
+  ready_at real not null default ({_NOW}),
+  rank real as (ready_at - {AGEING_SECONDS} * priority) virtual,
+  deliveries integer not null default 0,
+  handings integer not null default 0,
+  token integer not null default 0,
+  owner text not null default '',
+  leased_at real,
+  lease_until real,
+  enqueued_at real not null default ({_NOW}),
+  finished_at real,
+  reason text not null default '',
+  history text not null default '[]',
+  unique (queue, id)
+) strict;
+create index if not exists task_ready on task (queue, rank, ready_at) where state = 'ready';
+create index if not exists task_hidden on task (queue, ready_at, state)
+  where state in ('delayed', 'parked');
+create index if not exists task_leased on task (queue, lease_until, leased_at)
+  where state = 'leased';
+create index if not exists task_dead on task (queue, finished_at) where state = 'dead';
+create index if not exists task_done on task (queue, finished_at) where state = 'done'
+"""
+
+PUT = """
+insert into task (id, queue, payload, priority, state, ready_at, enqueued_at)
+values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing
+"""
+KNOWN = "select 1 from task where queue = ? and id = ?"
+WAITING = """
+select count(*) from (
+  select 1 from task where queue = ?1 and state = 'ready'
+  union all select 1 from task where queue = ?1 and state in ('delayed', 'parked')
+  limit ?2)
+"""
+
+WAKE = """
+update task set state = 'ready' where number in (
+  select number from task
+  where queue = ? and state in ('delayed', 'parked') and ready_at <= ? limit 1000)
+"""
+_CLAIM = """
+update task set state = 'leased', deliveries = deliveries + 1, handings = handings + 1,
+  token = random(), owner = :owner, leased_at = :now, lease_until = :until {more}
+where number in ({which} limit :limit)
+returning rank, number, token, id, payload, deliveries, handings, enqueued_at, priority
+"""
+CLAIM_READY = _CLAIM.format(
+    more="",
+    which="""
+  select number from task where queue = :queue and state = 'ready' and ready_at <= :now
+  order by rank, number""",
+)
+CLAIM_EXPIRED = _CLAIM.format(
+    more=", history = "
+    + _NOTE.format(line="'delivery ' || deliveries || ': the lease of ' || owner || ' ran out'"),
+    which="""
+  select number from task where queue = :queue and state = 'leased' and lease_until <= :now
+  order by lease_until""",
+)
+NEXT_DUE = """
+select min(due) from (
+  select min(lease_until) as due from task where queue = :queue and state = 'leased'
+  union all
+  select min(ready_at) from task where queue = :queue and state in ('delayed', 'parked'))
+"""
+GIVE_UP = f"""
+update task set state = 'dead', reason = :reason, finished_at = :now, lease_until = null,
+  deliveries = deliveries - 1, handings = handings - 1,
+  history = {_NOTE.format(line=":reason")}
+where number = :number
+"""
+
+EXTEND = "update task set lease_until = ? where number = ? and token = ? and state = 'leased'"
+ACK = """
+update task set state = 'done', payload = x'', history = '[]', finished_at = ?, lease_until = null
+where number = ? and token = ? and state = 'leased'
+"""
+SETTLED_BY = "select state, token from task where number = ?"
+NACK = f"""
+update task set state = :state, ready_at = coalesce(:ready_at, ready_at), lease_until = null,
+  deliveries = deliveries - :uncounted, history = {_NOTE.format(line=_LINE + ":reason")}
+where number = :number and token = :token and state = 'leased'
+"""
+BURY = f"""
+update task set state = 'dead', reason = :reason, finished_at = :now, lease_until = null,
+  history = {_NOTE.format(line=_LINE + ":reason")}
+where number = :number and token = :token and state = 'leased'
+"""
+
+DEAD = """
+select id, cast(payload as blob), reason, deliveries, enqueued_at, finished_at, owner, history
+from task where queue = ? and state = 'dead' order by finished_at desc, number desc limit ?
+"""
+REDRIVE = f"""
+update task set state = 'ready', ready_at = ?, deliveries = 0, reason = '', finished_at = null,
+  history = {_NOTE.format(line="'redriven'")}
+where queue = ? and id = ? and state = 'dead'
+"""
+CANCEL = """
+update task set state = 'done', payload = x'', reason = 'cancelled', finished_at = ?
+where queue = ? and id = ? and state in ('ready', 'delayed', 'parked')
+"""
+STATE = """
+select case when (state = 'leased' and lease_until <= ?1)
+    or (state in ('delayed', 'parked') and ready_at <= ?1) then 'ready' else state end
+from task where queue = ?2 and id = ?3
+"""
+DEPTH = """
+select 'ready', count(*), min(ready_at) from task where queue = :queue and state = 'ready'
+union all
+select case when ready_at <= :now then 'ready' else state end, count(*), min(ready_at)
+from task where queue = :queue and state in ('delayed', 'parked') group by 1
+union all
+select case when lease_until <= :now then 'ready' else state end, count(*),
+  min(case when lease_until <= :now then lease_until else leased_at end)
+from task where queue = :queue and state = 'leased' group by 1
+union all
+select 'dead', count(*), null from task where queue = :queue and state = 'dead'
+"""
+PRUNE = """
+delete from task where number in (
+  select number from task where queue = ? and state = 'done' and finished_at <= ? limit ?)
+"""

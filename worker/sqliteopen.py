@@ -1,0 +1,135 @@
+"""How a SQLite file is opened: its URL, its settings, its pragmas, and the clock of its leases."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from worker.core.errors import ConfigError
+
+_SYNCHRONOUS = ("full", "normal", "off", "extra")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """How a file is opened. `synchronous=full` survives a loss of power, `normal` a crash."""
+
+    path: str
+    synchronous: str = "full"
+    busy_seconds: float = 10.0  # how long to wait for another process's write
+    page_max: int | None = None  # the size at which the file counts as full, for tests
+
+
+def settings_of(url: str) -> FileSettings:
+    """Read `sqlite:///relative.db`, `sqlite:////absolute.db`, with `?synchronous=normal`.
+
+    Raises ConfigError that says what is allowed.
+    """
+    parts = urlsplit(url)
+    path = unquote(parts.path)[1:]
+    if parts.scheme != "sqlite" or parts.netloc or not path:
+        raise ConfigError(
+            f"{url}: not a SQLite URL; write sqlite:///file.db for a path relative to the working"
+            " directory, sqlite:////data/file.db for an absolute one"
+        )
+    values: dict[str, Any] = {"path": os.path.abspath(path)}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name == "synchronous" and value.lower() in _SYNCHRONOUS:
+            values[name] = value.lower()
+        elif name == "busy_seconds" and _positive(value) is not None:
+            values[name] = _positive(value)
+        else:
+            raise ConfigError(
+                f"{url}: {name}={value} is not known; allowed are"
+                f" synchronous={'|'.join(_SYNCHRONOUS)} and busy_seconds=<seconds>"
+            )
+    return FileSettings(**values)
+
+
+def _positive(text: str) -> float | None:
+    try:
+        return float(text) if 0 < float(text) < 3600 else None
+    except ValueError:
+        return None
+
+
+class GuardedClock:
+    """Wall clock seconds that do not fall back.
+
+    Leases in the file are wall clock times. When the clock is set back by more than a second we go
+    on with the monotonic one until the wall clock has caught up; else every lease would last
+    longer by the difference. A jump forward is believed: after a suspension it is the truth.
+    """
+
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._last = (wall(), monotonic())
+
+    def __call__(self) -> float:
+        """The time now."""
+        wall, monotonic = self._wall(), self._monotonic()
+        last, at = self._last
+        expected = last + (monotonic - at)
+        now = wall if wall >= expected - 1.0 else expected
+        self._last = (now, monotonic)
+        return now
+
+
+def connect(settings: FileSettings) -> sqlite3.Connection:
+    """Open a connection with our pragmas. Raises sqlite3.Error."""
+    connection = sqlite3.connect(
+        settings.path,
+        isolation_level=None,  # transactions are begun and ended by hand
+        check_same_thread=False,  # opened by one thread, then used by another only
+        cached_statements=256,
+    )
+    page_max = f"pragma max_page_count={settings.page_max};" if settings.page_max else ""
+    connection.executescript(
+        f"pragma busy_timeout={int(settings.busy_seconds * 1000)};"
+        f"pragma synchronous={settings.synchronous};"
+        "pragma foreign_keys=on;"
+        "pragma journal_size_limit=67108864;"
+        "pragma wal_autocheckpoint=1000;" + page_max
+    )
+    return connection
+
+
+def connect_writer(settings: FileSettings) -> sqlite3.Connection:
+    """Open, and if need be create, the file for writing. Raises ConfigError: what to do."""
+    path = Path(settings.path)
+    if not path.parent.is_dir():
+        raise ConfigError(
+            f"{path}: the folder {path.parent} does not exist; create it, or name another"
+        )
+    try:
+        connection = connect(settings)
+        try:
+            mode = connection.execute("pragma journal_mode=wal").fetchone()[0]
+            connection.execute("begin immediate")
+            connection.execute("rollback")
+        except sqlite3.Error:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise ConfigError(f"{path}: another program keeps the file locked") from error
+        raise ConfigError(
+            f"{path}: cannot be opened for writing ({error}); the file and its folder must be"
+            " writable for this user, and the file a SQLite database"
+        ) from error
+    if mode != "wal":
+        connection.close()
+        raise ConfigError(f"{path}: this file system cannot keep a write-ahead log ({mode})")
+    return connection
