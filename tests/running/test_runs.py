@@ -314,3 +314,13 @@ async def test_asking_in_the_foreground_takes_the_same_path_and_fails_at_once(st
     roles = [m.role for m in worker.model.requests[0].messages]
     assert roles == ["system", "user", "assistant", "user"]
     assert (first.status, second.status) == ("completed", "model_unavailable")
+
+
+async def test_whoever_waits_for_a_result_is_woken_when_it_is_there(start):
+    """The end of a run is told to waiters of this process: nobody polls for half a second."""
+    async with start(otherwise=answer("42")) as worker:
+        began = asyncio.get_running_loop().time()
+        for _ in range(5):
+            await worker.result(await worker.submit("q"), wait_seconds=10)
+
+        assert asyncio.get_running_loop().time() - began < 1.0

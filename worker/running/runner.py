@@ -21,7 +21,7 @@ from worker.registry import Registry
 from worker.running.calls import ToolCaller
 from worker.running.recorder import Recorder
 from worker.store.port import Journal, Opened
-from worker.telemetry.signals import RunLoop, Step
+from worker.telemetry.signals import RunLoop, Step, StepUpdated
 from worker.telemetry.tell import Telemetry
 
 
@@ -177,6 +177,7 @@ class Runner:
         result = result_of(loop, effect, ended_at=now, worker=self._worker)
         result = replace(result, trace_id=self._telemetry.trace_id())
         await self._journal.finish(recorder.run, recorder.unwritten(), result)
+        self._telemetry.tell(StepUpdated(result.task_id, recorder.run.next_seq, "", is_final=True))
         operation.status = str(result.status)
         operation.error = result.error
         return RunEnd(settlement, result)
