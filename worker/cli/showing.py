@@ -43,15 +43,15 @@ def demo(options: argparse.Namespace) -> int:
 async def _play(display: Display, *, stays: bool) -> int:
     from worker.demo.scenario import run_demo
 
-    checks = await run_demo(display, stay=_until_interrupted if stays else None)
+    checks = await run_demo(display, stay=_interruption if stays else None)
     return ANSWERED if all(check.holds for check in checks) else 1
 
 
-async def _until_interrupted() -> None:
-    """Wait for the Ctrl-C that was announced as the way out; an earlier one is an interrupt."""
+def _interruption() -> asyncio.Event:
+    """From now on Ctrl-C is the way out that is announced; an earlier one is an interrupt."""
     interrupted = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
-    await interrupted.wait()
+    return interrupted
 
 
 def _write(text: str) -> None:

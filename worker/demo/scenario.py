@@ -7,7 +7,7 @@ import contextlib
 import os
 import tempfile
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -70,9 +70,9 @@ class Stage:
 
 
 async def run_demo(
-    display: Display, *, stay: Callable[[], Awaitable[None]] | None = None
+    display: Display, *, stay: Callable[[], asyncio.Event] | None = None
 ) -> list[Check]:
-    """Play the demo and return what was checked; with `stay`, stay up until it comes back."""
+    """Play the demo and return what was checked; with `stay`, stay up until its event is set."""
     with tempfile.TemporaryDirectory(prefix="loopworker-demo-") as folder:
         async with _stage(Path(folder), display) as stage:
             _introduce(stage, Path(folder))
@@ -80,8 +80,9 @@ async def run_demo(
             checks = await _checks(stage)
             _summary(stage, checks)
             if stay is not None:
+                over = stay()
                 _invite(stage)
-                await stay()
+                await over.wait()
         return checks
 
 
