@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -171,11 +172,12 @@ def test_wait_follows_until_another_process_answers(cli, engine):
     """`submit --wait` prints the answer that a worker elsewhere gives."""
 
     def work() -> None:
-        while not engine.claim():
+        ends = time.monotonic() + 10
+        while not engine.claim() and time.monotonic() < ends:
             continue
         engine.finish(DEGRADED)
 
-    worker = threading.Thread(target=work)
+    worker = threading.Thread(target=work, daemon=True)
     worker.start()
     ran = cli("submit", "x", "--id", "t", "--wait", "--json")
     worker.join(10)
