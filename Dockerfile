@@ -22,7 +22,7 @@ RUN python3 -m venv --without-pip /opt/loopworker \
     && /opt/builder/bin/pip install --quiet --require-hashes --no-deps -r requirements-build.lock \
     && /opt/builder/bin/pip --python /opt/loopworker/bin/python install --quiet --no-compile \
         --require-hashes --no-deps --only-binary :all: -r requirements.lock
-COPY pyproject.toml LICENSE ./
+COPY pyproject.toml LICENSE README.md ./
 COPY worker/ worker/
 # Bytecode is made once, here: the running worker may not write any, and a file's date says
 # nothing about a layer, so it is not compared.

@@ -8,6 +8,7 @@ set -eu
 
 missing=""
 command -v mmdebstrap >/dev/null || missing="$missing mmdebstrap"
+command -v promtool >/dev/null || missing="$missing prometheus"
 [ -n "$missing" ] || exit 0
 echo "Installing for the tests:$missing"
 apt-get -qq update

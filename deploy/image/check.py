@@ -164,7 +164,7 @@ def answers_a_task(container: Container) -> None:
     words = submitted.stdout.split()
     seen("a task is accepted", submitted.returncode == 0 and words, submitted.stderr)
     asked = ("loopworker", "status", words[-1], "--json")
-    status = container.until(*asked, seconds=30, shows="completed")
+    status = container.until(*asked, seconds=30, shows='"completed"')
     print(f"seen    the task is answered: {' '.join(status.split())[:160]}")
     script = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9464/metrics').read())"
     metrics = container.execute("python", "-c", script)
