@@ -46,7 +46,7 @@ async def world() -> AsyncIterator[Any]:
         cut_off,
         refusal("Failed to call a function.", code="tool_use_failed"),
     ],
-    ids=str,
+    ids=lambda bad: getattr(bad, "__name__", str(bad)),
 )
 @pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
 async def test_passing_trouble_is_tried_again(world, bad, transport):

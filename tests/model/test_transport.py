@@ -273,7 +273,7 @@ async def test_date_in_retry_after_is_read_by_the_wall_clock(http):
         (b'{"id": "x", "cho', "model_unavailable"),
         (b"<html>captcha</html>", "protocol_error"),
         (b"[1, 2]", "protocol_error"),
-        (gzip.compress(json.dumps(REPLY).encode())[:40], "model_unavailable"),
+        (gzip.compress(json.dumps(REPLY).encode(), mtime=0)[:40], "model_unavailable"),
     ],
 )
 async def test_success_that_is_no_json_object_is_retried(http, body, status):

@@ -273,28 +273,55 @@ async def test_secret_in_the_query_stays_out_of_error_texts(make):
     assert not any("hush" in text for text in texts)
 
 
-async def test_cancelled_calls_leave_the_aiohttp_pool_usable():
-    """A storm of cancellations at random moments costs no connection for good."""
+async def storm(client: HttpClient, url: str) -> None:
+    """Cancel five hundred calls at random moments."""
     dice = random.Random(7)
 
-    async def script(exchange: Exchange) -> None:
-        await asyncio.sleep(0.01)
-        await exchange.reply()
-
-    async def caller(client: HttpClient, url: str) -> None:
+    async def caller() -> None:
         for _ in range(25):
             try:
                 async with asyncio.timeout(dice.uniform(0.0005, 0.02)):
                     await client.post(url, content=b"{}")
-            except TimeoutError:
-                pass
+            except (TimeoutError, AttemptFailed):
+                continue
 
-    async with faulty(script) as server:
+    async with asyncio.TaskGroup() as callers:
+        for _ in range(20):
+            callers.create_task(caller())
+
+
+async def answer_after_a_while(exchange: Exchange) -> None:
+    """Take long enough to be cancelled."""
+    await asyncio.sleep(0.01)
+    await exchange.reply()
+
+
+async def test_cancelled_calls_leave_the_aiohttp_pool_usable():
+    """A storm of cancellations at random moments costs no connection for good."""
+    async with faulty(answer_after_a_while) as server:
         client = HttpClient(HttpOptions(connections_max=5, pool_seconds=1))
-        async with asyncio.TaskGroup() as storm:
-            for _ in range(20):
-                storm.create_task(caller(client, server.url))
+        await storm(client, server.url)
         replies = await asyncio.gather(*(client.get(server.url) for _ in range(20)))
         await client.aclose()
 
     assert [reply.body for reply in replies] == [b"ok"] * 20
+
+
+async def test_httpx_pool_that_cancellations_poisoned_is_replaced():
+    """Plain httpx loses connections to cancelled calls; at most three calls later it is well."""
+    async with faulty(answer_after_a_while) as server:
+        options = HttpOptions(transport="httpx", connections_max=5, pool_seconds=0.2)
+        client = HttpClient(options)
+        await storm(client, server.url)
+        failures = 0
+        while failures < 4:
+            try:
+                await client.get(server.url)
+                break
+            except AttemptFailed:
+                failures += 1
+        replies = await asyncio.gather(*(client.get(server.url) for _ in range(5)))
+        await client.aclose()
+
+    assert failures <= 3
+    assert [reply.body for reply in replies] == [b"ok"] * 5
