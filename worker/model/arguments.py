@@ -71,7 +71,7 @@ def read_arguments(raw: Any, *, max_bytes: int) -> Arguments:
         raise BadArguments(f"the arguments must be a JSON object, got {kind_of(raw)}")
     if len(raw) > max_bytes or (len(raw) * 4 > max_bytes and _size(raw) > max_bytes):
         raise BadArguments(f"the arguments are too large: at most {max_bytes} bytes are allowed")
-    text = raw.strip()
+    text = raw.strip().lstrip("\ufeff").lstrip()
     if text in ("", "null", "None"):
         return Arguments({}, "{}", complete=False)
     value, plain = _climb(text)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from worker.core.errors import ModelError
 from worker.core.limits import Status
 from worker.model.callslots import CallSlots
@@ -16,6 +18,8 @@ from worker.model.failures import ModelFailure, error_in
 from worker.model.jsontext import decode
 from worker.model.sse import DONE
 
+_HEAD = ("id", "model")
+_SHORT = 16  # characters; [DONE] with some space around it
 _JOINED = ("text", "summary", "thinking", "data", "signature")
 
 
@@ -48,13 +52,13 @@ class ReplyAssembler:
 
     def feed(self, data: str) -> None:
         """Take the data of one event. Raises ModelError when it is an error or unreadable."""
-        if data.strip() == DONE:
+        if len(data) < _SHORT and data.strip() == DONE:
             self.done = True
             return
         try:
-            chunk = decode(data)
-        except ValueError:
-            chunk = None
+            chunk = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            chunk = _patiently(data)
         if not isinstance(chunk, dict):
             self._fail(
                 ModelFailure(
@@ -70,15 +74,10 @@ class ReplyAssembler:
             failure = error_in(chunk)
             if failure is not None:
                 self._fail(failure)
-        usage = chunk.get("usage")
-        if usage is None and isinstance(chunk.get("x_groq"), dict):
-            usage = chunk["x_groq"].get("usage")
-        if isinstance(usage, dict):
-            self._usage = usage
-        if "id" not in self._head or "model" not in self._head:
-            for key in ("id", "model"):
-                if chunk.get(key):
-                    self._head.setdefault(key, chunk[key])
+        if chunk.get("usage") or "x_groq" in chunk:
+            self._add_usage(chunk)
+        if len(self._head) < len(_HEAD):
+            self._head.update({key: chunk[key] for key in _HEAD if chunk.get(key)})
         if isinstance(choices, list):
             for choice in choices:
                 if isinstance(choice, dict) and choice.get("index") in (0, None):
@@ -105,6 +104,13 @@ class ReplyAssembler:
         choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
         return {**self._head, "choices": [choice], "usage": self._usage}
 
+    def _add_usage(self, chunk: dict[str, Any]) -> None:
+        usage = chunk.get("usage")
+        if usage is None and isinstance(chunk.get("x_groq"), dict):
+            usage = chunk["x_groq"].get("usage")
+        if isinstance(usage, dict):
+            self._usage = usage
+
     def _add_choice(self, choice: dict[str, Any]) -> None:
         reason = choice.get("finish_reason")
         if reason == "error" or choice.get("error"):
@@ -112,7 +118,10 @@ class ReplyAssembler:
         delta = choice.get("delta")
         if isinstance(delta, dict):
             for key, value in delta.items():
-                if value is not None:
+                if key == "content" and type(value) is str and self._parts is None:
+                    self._content.append(value)  # what nearly every chunk is
+                    self._content_seen = True
+                elif value is not None:
                     self._add_field(key, value)
         elif isinstance(choice.get("message"), dict) and not self._content_seen and not self._calls:
             # A server that sends the whole message in place of deltas, or once more at the end.
@@ -164,6 +173,13 @@ class ReplyAssembler:
         self.failure = failure
         error: ModelError = failure.error(said=self.text)
         raise error
+
+
+def _patiently(data: str) -> Any:
+    try:
+        return decode(data)
+    except ValueError:
+        return None
 
 
 _UNEXPLAINED = ModelFailure(Status.MODEL_UNAVAILABLE, True, "the server ended the stream in error")

@@ -11,6 +11,7 @@ from worker.core.limits import Status
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 DONE = "[DONE]"
+_ONE_EVENT = 65_536  # bytes; below it, an event is taken on a short way
 
 
 class SseParser:
@@ -22,6 +23,7 @@ class SseParser:
 
     def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
+        self._short = min(max_event_bytes, _ONE_EVENT)
         self._rest: list[bytes] = []  # a line that has not ended yet
         self._rest_size = 0
         self._data: list[bytes] = []  # the data lines of an event that has not ended yet
@@ -34,6 +36,9 @@ class SseParser:
 
         Raises ModelError when one event is larger than allowed.
         """
+        if chunk[:7] == b"data: {" and self._is_one_event(chunk):
+            self._begun, self._after_return = True, False
+            return [chunk[6:-2].decode("utf-8", "replace")]
         if self._after_return and chunk:
             self._after_return = False
             if chunk[:1] == b"\n":
@@ -58,6 +63,17 @@ class SseParser:
         self._rest.clear()
         self._rest_size = 0
         return self._events(lines)
+
+    def _is_one_event(self, chunk: bytes) -> bool:
+        # Most servers write, and most networks deliver, one event at a time.
+        return (
+            len(chunk) < self._short
+            and chunk.endswith(b"\n\n")
+            and not self._rest
+            and not self._data
+            and chunk.count(b"\n") == 2
+            and b"\r" not in chunk
+        )
 
     def _keep(self, piece: bytes) -> None:
         if piece:
