@@ -78,6 +78,7 @@ def test_what_can_be_read_in_one_way_is_read(written, meant):
         '{"a":' * 200 + "1" + "}" * 200,
         '"' * 500,
         b"bytes",
+        {"a": 2**70, "b": 1},
         7,
         [],
         False,

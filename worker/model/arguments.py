@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from worker.model.jsontext import (
     INT_MAX,
     INT_MIN,
@@ -97,9 +99,9 @@ def _from_object(raw: dict[str, Any], max_bytes: int) -> Arguments:
         raise BadArguments(f"the arguments are nested more than {MAX_DEPTH} levels deep")
     value = scrub(raw)
     try:
-        text = encode(value)
-    except ValueError as error:
-        raise BadArguments(f"the arguments are not JSON: {error}") from None
+        text = orjson.dumps(value)
+    except TypeError:
+        raise BadArguments("the arguments hold a number that is too large") from None
     if len(text) > max_bytes:
         raise BadArguments(f"the arguments are too large: at most {max_bytes} bytes are allowed")
     return Arguments(value, text.decode(), complete=True)

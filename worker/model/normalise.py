@@ -17,8 +17,9 @@ from worker.core.limits import Status
 from worker.core.messages import Reply, ReplyKind
 from worker.model.calls import CallReader, RawCall, ReadCalls
 from worker.model.failures import error_in
-from worker.model.jsontext import encode, scrub
+from worker.model.jsontext import scrub
 from worker.model.port import OfferedTool
+from worker.model.sound import sound
 from worker.model.textcalls import TextCalls, find_calls
 from worker.model.usage import read_usage
 
@@ -57,13 +58,12 @@ def normalise(
     Raises ModelError when the body is an error or no reply at all; then nothing in it was used.
     """
     choice, message = _first_message(raw)
-    message = scrub(message)
+    message = sound(message)
     reason = choice.get("finish_reason")
     reason = reason if isinstance(reason, str) and reason else None
     reply = _read(message, reason, tools, limits, new_id)
     return replace(
         reply,
-        message=_writable(reply.message),
         usage=read_usage(raw.get("usage")),
         finish_reason=reason,
         model=_text(raw.get("model")),
@@ -212,23 +212,6 @@ def _echo(message: dict[str, Any], calls: list[dict[str, Any]] | None) -> dict[s
     elif echo["content"] is None:
         echo["content"] = ""  # null is legal only beside calls
     return echo
-
-
-def _writable(message: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what can never be sent again: no field of a reply is worth a dead run."""
-    try:
-        encode(message)
-        return message
-    except ValueError:
-        kept: dict[str, Any] = {}
-    for key, value in message.items():
-        try:
-            encode(value)
-        except ValueError:
-            continue
-        kept[key] = value
-    kept.setdefault("content", "")
-    return kept
 
 
 def _said(content: Any) -> str:
