@@ -20,6 +20,7 @@ from worker.model.sse import DONE
 
 _HEAD = ("id", "model")
 _SHORT = 16  # characters; [DONE] with some space around it
+_GROWING = ("text", "summary", "thinking")
 _JOINED = ("text", "summary", "thinking", "data", "signature")
 
 
@@ -201,7 +202,10 @@ def _continues(last: dict[str, Any], part: dict[str, Any]) -> bool:
         return False
     if last.get("id") and part.get("id") and last["id"] != part["id"]:
         return False
-    return any(key in part and key in last for key in ("text", "summary", "thinking"))
+    if any(key in part and key in last for key in _GROWING):
+        return True
+    # A late signature has the index of its block and nothing that would be a block of its own.
+    return part.get("index") is not None and not any(key in part for key in (*_GROWING, "data"))
 
 
 def _joined(last: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:

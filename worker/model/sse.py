@@ -89,7 +89,7 @@ class SseParser:
             )
 
     def _events(self, lines: list[bytes]) -> list[str]:
-        if not self._begun and lines and lines[0]:
+        if not self._begun:
             lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
             self._begun = True
         found: list[str] = []
