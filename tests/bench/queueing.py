@@ -19,6 +19,7 @@ from typing import Any
 from tests.bench.gauge import QUESTION, Gauge
 from tests.bench.worked import export_to_nobody, fill
 from worker import Settings, Worker
+from worker.app import relieved_collector
 from worker.core.messages import Reply
 from worker.model.scripted import answer
 
@@ -82,7 +83,8 @@ async def through_worker(folder: Path, options: Any) -> dict[str, float]:
     )
     with (folder / "lines.jsonl").open("w") as log:
         async with Worker(settings, tools=[], model=Ready(gauge), log_stream=log):
-            await gauge.done.wait()
+            with relieved_collector():
+                await gauge.done.wait()
     return gauge.figures()
 
 

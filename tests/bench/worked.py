@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import worker.observability as observability
 from tests.bench.gauge import QUESTION, Gauge, MemoryWatch, plain_tools
 from tests.bench.lean import NoExporter
 from worker import Settings, Worker, tool
+from worker.app import relieved_collector
 from worker.core.messages import Message
 from worker.model.port import ModelRequest
 from worker.model.quirks import Quirks
@@ -128,13 +130,13 @@ class WorkerCase:
                     gauge.seen = 0
                     watch = MemoryWatch()
                     await fill_elsewhere(self.url, total, first=32)
-                await gauge.is_warm.wait()
-                with profiled(options.profile):
-                    await gauge.done.wait()
+                with relieved_collector():  # as `serve` does, which `loopworker run` calls
+                    await gauge.is_warm.wait()
+                    with profiled(options.profile):
+                        await gauge.done.wait()
                 if options.memory:
                     figures["kib_each"] = watch.stop() / options.concurrency
                     figures["in_flight"] = len(running.consumer.held)
-                running.settings = running.settings.model_copy()
                 running.consumer.stop_claiming()
         figures["log_lines"] = lines_in(self.folder / "lines.jsonl") / max(1, gauge.seen)
         return figures
@@ -169,7 +171,7 @@ class profiled:
         if self.path:
             import cProfile
 
-            self.profile = cProfile.Profile()
+            self.profile = cProfile.Profile(time.thread_time)
             self.profile.enable()
 
     def __exit__(self, *_: object) -> None:
