@@ -244,6 +244,14 @@ def test_what_is_not_json_raises_one_error(data):
         decode(data)
 
 
+def test_numbers_that_are_none():
+    """NaN and its kind in some corner of a body do not cost the reply."""
+    assert decode(b'{"a": NaN, "b": [-Infinity, 1e999, 1.5]}') == {
+        "a": None,
+        "b": [None, None, 1.5],
+    }
+
+
 def test_halves_of_a_character_meet():
     """Two surrogates that came separately are one character once they stand together."""
     assert scrub(["\ud83d\ude00", {"\ud83d": "a\udc00"}]) == ["\U0001f600", {"\ufffd": "a\ufffd"}]

@@ -33,7 +33,7 @@ def decode(data: bytes | str) -> Any:
         pass
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
     try:
-        return json.loads(text.strip().lstrip("\ufeff"), strict=False)
+        return _PATIENT.decode(text.strip().lstrip("\ufeff"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -146,6 +146,13 @@ def _int(text: str) -> int:
     return int(text)
 
 
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+# No part of a reply is lost because some number in it has no JSON form: that number is.
+_PATIENT = json.JSONDecoder(strict=False, parse_constant=lambda _: None, parse_float=_finite)
 _STRICT = json.JSONDecoder(
     strict=False,
     object_pairs_hook=_object,

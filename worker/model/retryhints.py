@@ -7,15 +7,15 @@ import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|secs?|m|minutes?|h|hours?)")
+_PART = r"(\d+(?:\.\d+)?)\s*(milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h)(?![a-z])"
+_DURATION = re.compile(_PART)
 _IN_WORDS = re.compile(
     r"(?:try again|retry|wait|retry[- ]?delay['\":]*|retry[- ]?after['\":]*)"
-    r"[^.\d]{0,30}?\s((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|seconds?|secs?|m|minutes?|h|hours?)"
-    r"(?![a-z])\s*)+)",
+    rf"[^.\d]{{0,30}}?\s['\"]?((?:{_PART}\s*)+)",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?\Z")
-_UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _YEAR_SECONDS = 366 * 86_400.0
 _KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 
