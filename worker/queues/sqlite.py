@@ -129,7 +129,7 @@ class SqliteQueue:
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
         """See the port: the newest dead letters first."""
         rows = await self._read(sql.DEAD, (self.name, limit))
-        return [DeadLetter(*row[:7], tuple(json.loads(row[7]))) for row in rows]
+        return [DeadLetter(*(*row[:7], tuple(json.loads(row[7])))) for row in rows]
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""

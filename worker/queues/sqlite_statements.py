@@ -42,10 +42,11 @@ create table if not exists task (
   history text not null default '[]',
   unique (queue, id)
 ) strict;
-create index if not exists task_ready on task (queue, rank, ready_at) where state = 'ready';
+create index if not exists task_ready on task (queue, rank, number, ready_at, state)
+  where state = 'ready';
 create index if not exists task_hidden on task (queue, ready_at, state)
   where state in ('delayed', 'parked');
-create index if not exists task_leased on task (queue, lease_until, leased_at)
+create index if not exists task_leased on task (queue, lease_until, leased_at, state)
   where state = 'leased';
 create index if not exists task_dead on task (queue, finished_at) where state = 'dead';
 create index if not exists task_done on task (queue, finished_at) where state = 'done'

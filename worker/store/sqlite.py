@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -18,6 +18,8 @@ from worker.store.port import Opened, Remembered, Run, RunView
 
 T = TypeVar("T")
 LAST_GOOD_MAX = 10_000
+FLUSH_SECONDS = 1.0  # how long a last good value may be in memory only
+DECODE_HERE_BYTES = 64 * 1024  # a longer journal is decoded in a thread, beside the event loop
 PRUNE_BATCH = 200  # runs in one transaction, so that nobody waits long for the lock
 
 
@@ -40,6 +42,8 @@ class SqliteStore:
         self._file = file
         self._clock = clock or GuardedClock()
         self._closed = False
+        self._fresh: dict[str, Remembered] = {}
+        self._flushing: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"SqliteStore({self._file!r})"
@@ -56,7 +60,7 @@ class SqliteStore:
             return Opened(run=None, result=codec.decode_result(opened))
         run, taken_over = opened
         try:
-            events = codec.decode_all(bodies)
+            events = await self._decode(bodies)
         except IllegalEvent:
             # Written by a newer worker, perhaps: one that can read it must not wait for our lease.
             await self.release(run)
@@ -144,28 +148,42 @@ class SqliteStore:
 
     async def prune(self, *, older_than_seconds: float) -> int:
         """See the port: forget finished runs, and cancels of tasks that never came."""
-        before, total = self._clock() - older_than_seconds, 0
+        before = self._clock() - older_than_seconds
+        total: int = 0
         while True:
             gone, more = await self._write(self._prune, before)
-            total += gone
+            total += int(gone)
             if not more:
                 return total
 
     async def remember(self, key: str, value: str, *, at: float) -> None:
-        """See the port: keep the last good value."""
-        with contextlib.suppress(StoreUnavailable):  # a help that may be lost, not a fact
-            await self._write(self._remember, (_text(key), _text(value), at))
+        """See the port: keep the last good value; it is in the file within a second.
+
+        Every live read of a tool comes by here: it must cost neither a commit nor a thread.
+        """
+        self._fresh[_text(key)] = Remembered(value, at)
+        if self._flushing is None:
+            loop = asyncio.get_running_loop()
+            self._flushing = loop.call_later(FLUSH_SECONDS, self._flush_last_good)
 
     async def recall(self, key: str) -> Remembered | None:
         """See the port: the value, however old."""
-        rows = await self._read(sql.RECALL, (_text(key),))
+        key = _text(key)
+        if key in self._fresh:
+            return self._fresh[key]
+        rows = await self._read(sql.RECALL, (key,))
         return Remembered(*rows[0]) if rows else None
 
     async def close(self) -> None:
         """See the port: let go of the file."""
-        if not self._closed:
-            self._closed = True
-            await self._file.close()
+        if self._closed:
+            return
+        self._closed = True
+        if self._flushing is not None:
+            self._flushing.cancel()
+        if (flushed := self._flush_last_good()) is not None:
+            await asyncio.wait([flushed])
+        await self._file.close()
 
     # --- between the caller and the writer thread ------------------------------------------------
 
@@ -174,6 +192,30 @@ class SqliteStore:
 
     async def _read(self, statement: str, values: Any) -> list[Any]:
         return await _ours(self._file.read(lambda c: c.execute(statement, values).fetchall()))
+
+    async def _decode(self, bodies: list[bytes]) -> tuple[Event, ...]:
+        if sum(map(len, bodies)) < DECODE_HERE_BYTES:
+            return codec.decode_all(bodies)
+        return await _ours(self._file.read(lambda _: codec.decode_all(bodies)))
+
+    def _flush_last_good(self) -> asyncio.Future[Any] | None:
+        """Write what was remembered since the last time; it is at hand until it is written."""
+        self._flushing = None
+        if not self._fresh:
+            return None
+        writing = dict(self._fresh)
+
+        def settled(done: asyncio.Future[Any]) -> None:
+            if not done.cancelled():
+                done.exception()  # a help that may be lost, not a fact
+            for key, remembered in writing.items():
+                if self._fresh.get(key) is remembered:
+                    del self._fresh[key]
+
+        rows = [(key, _text(kept.value), kept.at) for key, kept in writing.items()]
+        flushed = self._file.write(self._remember, rows)
+        flushed.add_done_callback(settled)
+        return flushed
 
     def _release_orphan(self, outcome: Any) -> None:
         # Opened for a caller that was cancelled meanwhile: nobody should wait for that lease.
@@ -187,20 +229,14 @@ class SqliteStore:
 
     def _open(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         now = self._clock()
-        return [self._open_one(connection, *wish, now) for wish in wishes]
+        return [self._open_one(connection, wish, now) for wish in wishes]
 
-    def _open_one(
-        self,
-        connection: sqlite3.Connection,
-        run_id: str,
-        owner: str,
-        lease_seconds: float,
-        now: float,
-    ) -> Any:
+    def _open_one(self, connection: sqlite3.Connection, wish: Any, now: float) -> Any:
+        run_id, owner, lease_seconds = wish
         row = connection.execute(sql.FIND, (run_id,)).fetchone()
-        if row is None:
-            connection.execute(sql.CREATE, (run_id, now, now))
-            row = connection.execute(sql.FIND, (run_id,)).fetchone()
+        if row is None:  # as most are: one statement
+            connection.execute(sql.BEGIN, (run_id, owner, now + lease_seconds, now, now))
+            return (Run(run_id, 1, owner, 0), False), []
         number, state, epoch, holder, lease_until, cancel, next_seq, result = row
         if state == "finished":
             return result, None
@@ -212,17 +248,10 @@ class SqliteStore:
 
     def _append(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         now = self._clock()
-        return [self._append_one(connection, *wish, now) for wish in wishes]
+        return [self._append_one(connection, wish, now) for wish in wishes]
 
-    def _append_one(
-        self,
-        connection: sqlite3.Connection,
-        run_id: str,
-        epoch: int,
-        count: int,
-        body: bytes,
-        now: float,
-    ) -> Any:
+    def _append_one(self, connection: sqlite3.Connection, wish: Any, now: float) -> Any:
+        run_id, epoch, count, body = wish
         row = connection.execute(sql.APPEND, (count, now, run_id, epoch)).fetchone()
         if row is None:
             return _lost(run_id, epoch)
@@ -291,7 +320,8 @@ class SqliteStore:
         return finished, len(numbers) == PRUNE_BATCH
 
     def _remember(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        connection.executemany(sql.REMEMBER, wishes)
+        for rows in wishes:
+            connection.executemany(sql.REMEMBER, rows)
         connection.execute(sql.FORGET_OLDEST, (self.last_good_max,))
         return [None] * len(wishes)
 

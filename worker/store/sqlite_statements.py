@@ -1,8 +1,10 @@
 """The statements of the SQLite store, named.
 
-Events lie as they were written: one row for each append, a JSON array of events, numbered by its
-first. The epoch is checked in the statement that moves `next_seq`, in the transaction of the insert.
-The indexes hold nothing that a step changes, so an append touches two rows and no index.
+Events lie as they were written: one row for each append, a JSON array of events. Its number is
+the run's number and the first event's in one integer, so that a run lies in one piece, in order, in
+a table with no other index; a second row for the same event is impossible. The epoch is checked in
+the statement that moves `next_seq`, in the transaction of the insert. The indexes of `run` hold
+nothing that a step changes, so an append touches two rows and no index.
 """
 
 from __future__ import annotations
@@ -24,36 +26,42 @@ create table if not exists run (
 create index if not exists run_live on run (state) where state != 'finished';
 create index if not exists run_finished on run (updated_at) where state = 'finished';
 create table if not exists event (
-  run integer not null,
-  seq integer not null,
+  number integer primary key, -- run << 24 | number of the first event in the body
   count integer not null,
-  body blob not null,
-  primary key (run, seq)
-) strict, without rowid;
+  body blob not null
+) strict;
 create table if not exists last_good (
-  number integer primary key autoincrement,
-  key text not null unique,
+  key text primary key,
   value text not null,
   at real not null
-) strict
+) strict;
+create index if not exists last_good_at on last_good (at)
 """
+_OF_RUN = "number between ?1 << 24 and ?1 << 24 | 16777215"
 
 FIND = """
 select number, state, epoch, owner, lease_until, cancel, next_seq, result from run where id = ?
 """
 CREATE = "insert into run (id, created_at, updated_at) values (?, ?, ?) on conflict do nothing"
+BEGIN = """
+insert into run (id, state, epoch, owner, lease_until, created_at, updated_at)
+values (?, 'open', 1, ?, ?, ?, ?)
+"""
 OWN = """
 update run set state = 'open', epoch = epoch + 1, owner = ?, lease_until = ?, updated_at = ?
 where number = ?
 """
-EVENTS = "select body from event where run = ? order by seq"
-EVENTS_AFTER = "select seq, body from event where run = ? and seq + count > ? order by seq"
+EVENTS = f"select body from event where {_OF_RUN} order by number"
+EVENTS_AFTER = f"""
+select number & 16777215, body from event
+where {_OF_RUN} and (number & 16777215) + count > ?2 order by number
+"""
 
 APPEND = """
 update run set next_seq = next_seq + ?, updated_at = ?
 where id = ? and epoch = ? and state = 'open' returning number, next_seq, cancel
 """
-ADD_EVENTS = "insert into event (run, seq, count, body) values (?, ?, ?, ?)"
+ADD_EVENTS = "insert into event (number, count, body) values (? << 24 | ?, ?, ?)"
 RENEW = """
 update run set lease_until = ?, updated_at = ?
 where id = ? and epoch = ? and state = 'open' returning cancel
@@ -86,14 +94,18 @@ select {_VIEW} from run where state = 'finished' order by updated_at desc limit 
 PRUNABLE = """
 select number from run where state = 'finished' and updated_at <= ?1
 union all
-select number from run where state = 'released' and epoch = 0 and updated_at <= ?1
+select number from run where state != 'finished' and state = 'released' and epoch = 0 and updated_at <= ?1
 limit ?2
 """
-FORGET_EVENTS = "delete from event where run = ?"
+FORGET_EVENTS = f"delete from event where {_OF_RUN}"
 FORGET_RUN = "delete from run where number = ? returning state"
 
-REMEMBER = "insert or replace into last_good (key, value, at) values (?, ?, ?)"
+REMEMBER = """
+insert into last_good (key, value, at) values (?, ?, ?)
+on conflict (key) do update set value = excluded.value, at = excluded.at
+"""
 FORGET_OLDEST = """
-delete from last_good where number <= (select max(number) from last_good) - ?
+delete from last_good where key in (
+  select key from last_good order by at desc limit -1 offset ?)
 """
 RECALL = "select value, at from last_good where key = ?"
