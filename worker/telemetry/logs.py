@@ -94,6 +94,11 @@ class Logs:
 
     # --- listener ---------------------------------------------------------------------------------
 
+    def hears(self, kind: type) -> bool:
+        """Only what has a line that this level writes."""
+        entries = (table.get(kind) for table in (TOLD, STARTED, SETTLED))
+        return any(entry is not None and entry[1] >= self.threshold for entry in entries)
+
     def told(self, signal: Signal) -> None:
         """Write the line of a signal, if it has one."""
         self._pass(TOLD.get(type(signal)), signal)

@@ -75,6 +75,10 @@ class Metrics:
 
     # --- listener ---------------------------------------------------------------------------------
 
+    def hears(self, kind: type) -> bool:
+        """Only what moves a metric."""
+        return kind in TOLD or kind in STARTED or kind in SETTLED
+
     def told(self, signal: Signal) -> None:
         """Count a signal."""
         handler = TOLD.get(type(signal))

@@ -63,6 +63,10 @@ class Progress:
         """How many watch right now."""
         return sum(map(len, list(self._watchers.values())))
 
+    def hears(self, kind: type) -> bool:
+        """Only what watchers of a run are shown."""
+        return kind is StepUpdated
+
     def told(self, signal: Signal) -> None:
         """Pass an update on, from any thread; costs a look-up when nobody watches."""
         if not isinstance(signal, StepUpdated) or signal.task_id not in self._watchers:

@@ -31,7 +31,7 @@ from opentelemetry.trace import (
 )
 
 from worker.telemetry import signals as s
-from worker.telemetry.spanshapes import is_traced
+from worker.telemetry.spanshapes import SHAPES, is_traced
 from worker.telemetry.tell import Telemetry
 
 EVENTS_MAX = 128  # per span, as OpenTelemetry's own default
@@ -140,6 +140,10 @@ class Spans:
         """Let runner and clients ask for the trace of the moment."""
         telemetry.trace_headers = trace_headers
         telemetry.trace_id = trace_id
+
+    def hears(self, kind: type) -> bool:
+        """Operations that have a span, and the points that are shown on one."""
+        return kind in SHAPES or kind in _POINTS
 
     def told(self, signal: s.Signal) -> None:
         """Note a change of a breaker, an attempt, … on the span of the moment."""

@@ -2,18 +2,19 @@
 
 The object below is handed to whoever has something to tell (runner, guard, port wrappers). Core
 and adapters know nothing of it. Listeners are called in the caller's thread and must be quick and
-never wait; one that raises is counted and otherwise ignored.
+never wait; one that raises is counted and otherwise ignored. A worker tells some fifty things in
+each loop, so who wants to hear what is asked once for each kind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
 
 from worker.telemetry.signals import Operation, RunLoop, Signal, TaskProcessing
 
@@ -33,7 +34,10 @@ SCOPE: ContextVar[Scope] = ContextVar("loopworker_scope", default=Scope())  # no
 
 
 class Listener(Protocol):
-    """One carrier of signals: logs, spans, metrics, progress, a test."""
+    """One carrier of signals: logs, spans, metrics, progress, a test.
+
+    It may have a method `hears(kind: type) -> bool`; a kind that it refuses is never told to it.
+    """
 
     def told(self, signal: Signal) -> None:
         """Take note of a point in time."""
@@ -56,7 +60,7 @@ class Telemetry:
     """
 
     def __init__(self, listeners: Sequence[Listener] = ()) -> None:
-        self.listeners: tuple[Listener, ...] = tuple(listeners)
+        self.listeners = listeners
         self.listener_errors = 0
         # Filled by telemetry/spans.py; without spans nothing is handed on.
         self.trace_headers: Callable[[], dict[str, str]] = dict
@@ -66,48 +70,91 @@ class Telemetry:
         names = ", ".join(type(listener).__name__ for listener in self.listeners)
         return f"Telemetry({names}; {self.listener_errors} listener errors)"
 
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Who is told, in the order of the beginnings."""
+        return self._listeners
+
+    @listeners.setter
+    def listeners(self, listeners: Iterable[Listener]) -> None:
+        self._listeners = tuple(listeners)
+        self._hearing: dict[type, tuple[Listener, ...]] = {}
+
     def tell(self, signal: Signal) -> None:
         """Pass a signal to every listener. Never raises."""
-        for listener in self.listeners:
+        for listener in self.hearing(type(signal)):
             try:
                 listener.told(signal)
             except Exception:
                 self.listener_errors += 1
 
-    @contextmanager
-    def watch(self, operation: Watched) -> Iterator[Watched]:
+    def watch(self, operation: Watched) -> Watch[Watched]:
         """Tell the start and the end of an operation; the body fills in what it learns.
 
         An exception passes through: `error_type` becomes `cancelled` or, if the body has not set a
         better word, `internal`. The end is told exactly once, whatever happens.
         """
-        began = time.perf_counter()
-        outer = _enter_scope(operation)
-        tokens = [self._started(listener, operation) for listener in self.listeners]
-        try:
-            yield operation
-        except BaseException as error:
-            if operation.error_type is None:
-                cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit)
-                operation.error_type = "cancelled" if cancelled else "internal"
-                operation.error = operation.error or type(error).__name__
-            raise
-        finally:
-            operation.duration_seconds = time.perf_counter() - began
-            for listener, token in zip(reversed(self.listeners), reversed(tokens), strict=True):
-                try:
-                    listener.settled(operation, token)
-                except Exception:
-                    self.listener_errors += 1
-            if outer is not None:
-                SCOPE.reset(outer)
+        return Watch(self, operation)
 
-    def _started(self, listener: Listener, operation: Operation) -> Any:
-        try:
-            return listener.started(operation)
-        except Exception:
-            self.listener_errors += 1
-            return None
+    def hearing(self, kind: type) -> tuple[Listener, ...]:
+        """Who wants to hear of a kind of signal or operation."""
+        hearing = self._hearing.get(kind)
+        if hearing is None:
+            hearing = self._hearing[kind] = tuple(
+                listener for listener in self._listeners if _hears(listener, kind)
+            )
+        return hearing
+
+
+class Watch(Generic[Watched]):
+    """One operation under watch; see `Telemetry.watch`. For one `with` only."""
+
+    __slots__ = ("_began", "_hearing", "_operation", "_outer", "_telemetry", "_tokens")
+
+    def __init__(self, telemetry: Telemetry, operation: Watched) -> None:
+        self._telemetry = telemetry
+        self._operation = operation
+
+    def __enter__(self) -> Watched:
+        operation, telemetry = self._operation, self._telemetry
+        self._began = time.perf_counter()
+        self._outer = _enter_scope(operation)
+        # Whoever heard the start hears the end, even if the listeners change meanwhile.
+        self._hearing = telemetry.hearing(type(operation))
+        self._tokens: list[Any] = []
+        for listener in self._hearing:
+            try:
+                token = listener.started(operation)
+            except Exception:
+                telemetry.listener_errors += 1
+                token = None
+            self._tokens.append(token)
+        return operation
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        operation = self._operation
+        if error is not None and operation.error_type is None:
+            cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit)
+            operation.error_type = "cancelled" if cancelled else "internal"
+            operation.error = operation.error or type(error).__name__
+        operation.duration_seconds = time.perf_counter() - self._began
+        for listener in reversed(self._hearing):
+            try:
+                listener.settled(operation, self._tokens.pop())
+            except Exception:
+                self._telemetry.listener_errors += 1
+        if self._outer is not None:
+            SCOPE.reset(self._outer)
+
+
+def _hears(listener: Listener, kind: type) -> bool:
+    hears: Callable[[type], bool] | None = getattr(listener, "hears", None)
+    return hears is None or hears(kind)
 
 
 def _enter_scope(operation: Operation) -> Any:
