@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from typing import Any
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
 from worker.queues.port import Capabilities, DeadLetter, Depth, Lease, Queue, Ticket
@@ -109,15 +109,27 @@ class TelledQueue:
         """See the port."""
         await self.inner.close()
 
-    @contextmanager
-    def _watch(self, name: str, *, messages: int = 0) -> Iterator[QueueCall]:
+    def _watch(self, name: str, *, messages: int = 0) -> _Told:
         call = QueueCall(queue=self.name, name=name, system=self.system, messages=messages)
-        with self._telemetry.watch(call):
-            try:
-                yield call
-            except (LeaseLost, QueueFull, QueueUnavailable) as error:
-                # A lost lease and a full queue are answers; only an outage is the engine's error.
-                outage = isinstance(error, QueueUnavailable)
-                call.error_type = "connection" if outage else "other"
-                call.error = f"{type(error).__name__}: {error}"
-                raise
+        return _Told(self._telemetry, call)
+
+
+class _Told:
+    """One call under watch, its errors in the words of telemetry."""
+
+    __slots__ = ("_call", "_watch")
+
+    def __init__(self, telemetry: Telemetry, call: QueueCall) -> None:
+        self._call = call
+        self._watch = telemetry.watch(call)
+
+    def __enter__(self) -> QueueCall:
+        return self._watch.__enter__()
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, LeaseLost | QueueFull | QueueUnavailable):
+            # A lost lease and a full queue are answers; only an outage is the engine's error.
+            outage = isinstance(error, QueueUnavailable)
+            self._call.error_type = "connection" if outage else "other"
+            self._call.error = f"{type(error).__name__}: {error}"
+        self._watch.__exit__(kind, error, traceback)

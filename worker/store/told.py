@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from typing import Any
 
 from worker.core.errors import LeaseLost, RunBusy, StoreUnavailable
 from worker.core.events import Event
@@ -110,17 +110,31 @@ class TelledStore:
         """See the port."""
         await self.inner.close()
 
-    @contextmanager
-    def _watch(self, name: str, *, run: Run | None = None, events: int = 0) -> Iterator[StoreCall]:
+    def _watch(self, name: str, *, run: Run | None = None, events: int = 0) -> _Told:
         call = StoreCall(name=name, system=self.system, events=events)
-        with self._telemetry.watch(call):
-            try:
-                yield call
-            except (LeaseLost, RunBusy, StoreUnavailable) as error:
-                # A fence and a busy run are answers; only an outage is the engine's error.
-                outage = isinstance(error, StoreUnavailable)
-                call.error_type = "connection" if outage else "other"
-                call.error = f"{type(error).__name__}: {error}"
-                if run is not None and isinstance(error, LeaseLost):
-                    self._telemetry.tell(WriteFenced(run.id, name))
-                raise
+        return _Told(self._telemetry, call, run)
+
+
+class _Told:
+    """One call under watch, its errors in the words of telemetry."""
+
+    __slots__ = ("_call", "_run", "_telemetry", "_watch")
+
+    def __init__(self, telemetry: Telemetry, call: StoreCall, run: Run | None) -> None:
+        self._telemetry = telemetry
+        self._call = call
+        self._run = run
+        self._watch = telemetry.watch(call)
+
+    def __enter__(self) -> StoreCall:
+        return self._watch.__enter__()
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, LeaseLost | RunBusy | StoreUnavailable):
+            # A fence and a busy run are answers; only an outage is the engine's error.
+            outage = isinstance(error, StoreUnavailable)
+            self._call.error_type = "connection" if outage else "other"
+            self._call.error = f"{type(error).__name__}: {error}"
+            if self._run is not None and isinstance(error, LeaseLost):
+                self._telemetry.tell(WriteFenced(self._run.id, self._call.name))
+        self._watch.__exit__(kind, error, traceback)
