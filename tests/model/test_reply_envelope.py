@@ -56,6 +56,12 @@ def test_nothing_is_empty(content, reason):
     assert read(body(content, finish=reason)).kind is ReplyKind.EMPTY
 
 
+def test_null_content_goes_back_only_beside_calls():
+    """An assistant turn of nothing but null is refused everywhere."""
+    assert read(body(None)).message == {"role": "assistant", "content": ""}
+    assert read(body(None, calls=[SUM])).message["content"] is None
+
+
 def test_thinking_alone_is_empty():
     """A reply that only thought has said nothing."""
     reply = read(body("<think>hm</think>\n", reasoning_content="hm"))

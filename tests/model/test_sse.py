@@ -26,6 +26,8 @@ def events(*chunks: bytes) -> list[str]:
         (b'data:{"a":1}\r\n\r\n', ['{"a":1}']),  # G20
         (b'data: {"a":1}\r\rdata: [DONE]\r\r', ['{"a":1}', "[DONE]"]),
         (b'data: {"a":\ndata: 1}\n\n', ['{"a":\n1}']),
+        (b'data: {"a":\r\ndata: 1}\r\n\r\n', ['{"a":\n1}']),
+        (b'data: {"a":\rdata: 1}\n\n', ['{"a":\n1}']),
         (b": ping\n\n:\n\nevent: x\nid: 7\nretry: 10\n\ndata:\n\ndata\n\n", []),
         (b"data: : keepalive\n\n", []),
         (b"data:    \n\n", []),
@@ -46,6 +48,12 @@ def test_events(stream, data):
     """Lines end at \\n, \\r and \\r\\n only; only data counts. G20 and G21."""
     assert events(stream) == data
     assert events(*[stream[at : at + 1] for at in range(len(stream))]) == data
+
+
+def test_event_in_two_pieces_of_which_the_second_looks_whole():
+    """A piece that looks like an event of its own may be the rest of another."""
+    assert events(b"data: [\n", b"data: {}\n\n") == ["[\n{}"]
+    assert events(b"event: ", b"data: {}\n\n", b"data: {}\n\n") == ["{}"]
 
 
 STREAM = (

@@ -141,6 +141,13 @@ def test_calls_without_arguments_on_one_index():
     assert found == [("c1", "get_current_time", {}), ("c2", "add", SUM)]
 
 
+def test_whole_call_sent_twice_is_one():
+    """The same id says that it is the same call, however complete it was."""
+    twice = part(0, "c1", "add", '{"a":1,"b":2}')
+
+    assert calls_of(twice, twice) == [("c1", "add", SUM)]
+
+
 def test_two_equal_calls_in_one_chunk_are_two():
     """A06 in a stream: same tool, same arguments, two ids."""
     both = [call("add", '{"a":1,"b":2}', one) for one in ("c1", "c2")]

@@ -114,6 +114,8 @@ QUOTED = {
     "markup in a fence": f"```\n<tool_call>{JSON}</tool_call>\n```",
     "markup in a fence after prose": f"So:\n```xml\n<tool_call>{JSON}</tool_call>\n```\nThat is all.",
     "prose after": f"<tool_call>{JSON}</tool_call>\nThis is how to call it.",
+    "markup in an open fence": f"Like this:\n```\n<tool_call>{JSON}</tool_call>",
+    "markup after a back-tick": f"Like this: `<tool_call>{JSON}</tool_call>",
     "inline code": f"Write `<tool_call>{JSON}</tool_call>`",
     "prose, not registered": 'Try <tool_call>{"name": "remove", "arguments": {}}</tool_call>',
     "prose, not valid": 'Try <tool_call>{"name": "add", "arguments": {}}</tool_call>',
@@ -143,6 +145,8 @@ def test_quotation_stays_text(text):
         ("<function=add>\n<parameter=a>\n2\n</parameter>", "invalid_arguments"),
         ('[TOOL_CALLS]add[ARGS]{"a": 2, "b"', "invalid_arguments"),
         ('<invoke name="add"><parameter name="a">2', "invalid_arguments"),
+        (INVOKE.removesuffix("0</parameter>"), "invalid_arguments"),
+        (LEAKED["kimi"].partition("<|tool_call_end|>")[0], "invalid_arguments"),
     ],
 )
 def test_faulty_markup_alone_is_told_to_the_model(text, kind):

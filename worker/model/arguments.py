@@ -16,8 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from worker.model.jsontext import (
     INT_MAX,
     INT_MIN,
@@ -29,6 +27,7 @@ from worker.model.jsontext import (
     read_strictly,
     same,
     scrub,
+    travels,
 )
 
 _INFO_WORD = re.compile(r"[\w+-]*")
@@ -98,10 +97,9 @@ def _from_object(raw: dict[str, Any], max_bytes: int) -> Arguments:
     if depth_exceeds(raw, MAX_DEPTH):
         raise BadArguments(f"the arguments are nested more than {MAX_DEPTH} levels deep")
     value = scrub(raw)
-    try:
-        text = orjson.dumps(value)
-    except TypeError:
-        raise BadArguments("the arguments hold a number that is too large") from None
+    if not travels(value):
+        raise BadArguments("the arguments hold a number that is too large")
+    text = encode(value)
     if len(text) > max_bytes:
         raise BadArguments(f"the arguments are too large: at most {max_bytes} bytes are allowed")
     return Arguments(value, text.decode(), complete=True)

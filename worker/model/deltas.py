@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from worker.core.errors import ModelError
 from worker.core.limits import Status
 from worker.model.callslots import CallSlots
@@ -57,9 +55,9 @@ class ReplyAssembler:
             self.done = True
             return
         try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            chunk = _patiently(data)
+            chunk = decode(data)
+        except ValueError:
+            chunk = None
         if not isinstance(chunk, dict):
             self._fail(
                 ModelFailure(
@@ -174,13 +172,6 @@ class ReplyAssembler:
         self.failure = failure
         error: ModelError = failure.error(said=self.text)
         raise error
-
-
-def _patiently(data: str) -> Any:
-    try:
-        return decode(data)
-    except ValueError:
-        return None
 
 
 _UNEXPLAINED = ModelFailure(Status.MODEL_UNAVAILABLE, True, "the server ended the stream in error")

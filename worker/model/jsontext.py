@@ -56,6 +56,16 @@ def encode(value: Any) -> bytes:
     return text.encode()
 
 
+def travels(value: Any) -> bool:
+    """Tell whether a value can be sent and stored as it is."""
+    try:
+        # Wrapped, since a request and a journal put some levels around it.
+        orjson.dumps([[[[[[[[value]]]]]]]])
+    except TypeError:
+        return False
+    return True
+
+
 def scrub(value: Any) -> Any:
     """Replace lone surrogates in all text of a value by U+FFFD; halves that meet become one.
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
-from worker.model.jsontext import MAX_DEPTH, depth_exceeds, scrub
+from worker.model.jsontext import MAX_DEPTH, depth_exceeds, scrub, travels
 
 
 def sound(message: dict[str, Any]) -> dict[str, Any]:
@@ -15,16 +13,7 @@ def sound(message: dict[str, Any]) -> dict[str, Any]:
     Text is scrubbed, fields that are nested too deeply or hold numbers without an exact form are
     left out. Arguments stay as they are: whoever reads them tells the model what is wrong.
     """
-    return message if _travels(message) else _sound(message)
-
-
-def _travels(value: Any) -> bool:
-    try:
-        # Wrapped, since a request and a journal put some levels around it.
-        orjson.dumps([[[[[[[[value]]]]]]]])
-    except TypeError:
-        return False
-    return True
+    return message if travels(message) else _sound(message)
 
 
 def _sound(fields: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +27,6 @@ def _sound(fields: dict[str, Any]) -> dict[str, Any]:
             kept[key] = _sound(value)
         elif not depth_exceeds(value, MAX_DEPTH):
             clean = scrub(value)
-            if _travels(clean):
+            if travels(clean):
                 kept[scrub(key)] = clean
     return kept

@@ -37,7 +37,7 @@ class SseParser:
         Raises ModelError when one event is larger than allowed.
         """
         if chunk[:7] == b"data: {" and self._is_one_event(chunk):
-            self._begun, self._after_return = True, False
+            self._begun = True
             return [chunk[6:-2].decode("utf-8", "replace")]
         if self._after_return and chunk:
             self._after_return = False
