@@ -48,7 +48,11 @@ class LineRenderer:
 
     def render_object(self, fields: dict[str, Any]) -> bytes:
         """Return an object as JSON without its secrets. Never raises."""
-        return self._render_plain(fields)
+        try:
+            line = orjson.dumps(fields)
+        except (TypeError, ValueError, RecursionError, UnicodeError):
+            return self._render_plain(fields)
+        return self._render_plain(fields) if self.redactor.line_is_suspect(line) else line
 
     def render(self, event: dict[str, Any]) -> bytes:
         """Return the line with its end. Never raises."""
