@@ -128,7 +128,9 @@ def _decorated(value: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    "function", [_slow, functools.partial(_slow), _Callable(), _decorated], ids=repr
+    "function",
+    [_slow, functools.partial(_slow), _Callable(), _decorated],
+    ids=["plain", "partial", "callable", "decorated"],
 )
 async def test_async_function_is_known_in_any_wrapping(function: Any):
     """Partials, decorated functions and callable objects are awaited (jd/tenacity#132, #430)."""
