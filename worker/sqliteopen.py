@@ -116,7 +116,7 @@ def connect_writer(settings: FileSettings) -> sqlite3.Connection:
     try:
         connection = connect(settings)
         try:
-            mode = connection.execute("pragma journal_mode=wal").fetchone()[0]
+            mode = _write_ahead(connection, settings.busy_seconds)
             connection.execute("begin immediate")
             connection.execute("rollback")
         except sqlite3.Error:
@@ -133,3 +133,16 @@ def connect_writer(settings: FileSettings) -> sqlite3.Connection:
         connection.close()
         raise ConfigError(f"{path}: this file system cannot keep a write-ahead log ({mode})")
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection, patience_seconds: float) -> str:
+    # SQLite does not wait by itself where several processes make this change at once.
+    give_up_at = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return str(connection.execute("pragma journal_mode=wal").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.01)

@@ -1,0 +1,118 @@
+"""Opening a SQLite file: what a URL may say, what an error tells to do, and the clock."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from worker.core.errors import ConfigError
+from worker.queues import open_queue
+from worker.sqliteopen import FileSettings, GuardedClock, connect_writer, settings_of
+from worker.store import open_store
+
+
+@pytest.mark.parametrize(
+    "url, path, synchronous",
+    [
+        ("sqlite:///a.db", "{cwd}/a.db", "full"),
+        ("sqlite:////data/a%20b.db", "/data/a b.db", "full"),
+        ("sqlite:///a.db?synchronous=NORMAL", "{cwd}/a.db", "normal"),
+    ],
+)
+def test_urls(url: str, path: str, synchronous: str) -> None:
+    """Three slashes make a relative path, four an absolute one; full is the default."""
+    settings = settings_of(url)
+
+    assert (settings.path, settings.synchronous) == (path.format(cwd=os.getcwd()), synchronous)
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("sqlite://host/a.db", "sqlite:////data/file.db"),
+        ("sqlite://", "sqlite:///file.db"),
+        ("sqlite:///a.db?sync=full", "synchronous=full|normal"),
+        ("sqlite:///a.db?synchronous=maybe", "synchronous=full|normal"),
+        ("sqlite:///{tmp}/missing/a.db", "does not exist; create it"),
+        ("sqlite:///{tmp}", "cannot be opened for writing"),
+        ("sqlite:///{tmp}/text.db", "a SQLite database"),
+        ("redis://localhost/0", "not built yet"),
+        ("postgresql://localhost/x", "not built yet"),
+        ("a.db", "write sqlite:///file.db"),
+    ],
+)
+def test_wrong_urls(tmp_path: Path, url: str, said: str) -> None:
+    """What cannot be opened says what to do, for the queue and for the store."""
+    (tmp_path / "text.db").write_text("this is no database, but long enough to look at" * 100)
+    for opener in (open_queue, open_store):
+        with pytest.raises(ConfigError) as caught:
+            opener(url.format(tmp=tmp_path))
+        assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["amqp://localhost", "nats://localhost"])
+def test_brokers_that_store_nothing(url: str) -> None:
+    """A broker is no store, and says so; as a queue it is not built yet."""
+    with pytest.raises(ConfigError, match="not built yet"):
+        open_queue(url)
+    with pytest.raises(ConfigError):
+        open_store(url)
+
+
+def test_opening_waits_for_whoever_is_at_it(tmp_path: Path) -> None:
+    """A file that another process is just about to set up is opened when it is done."""
+    rude = sqlite3.connect(tmp_path / "a.db", isolation_level=None, check_same_thread=False)
+    rude.execute("begin exclusive")
+    threading.Timer(0.3, lambda: rude.execute("rollback")).start()
+
+    connect_writer(FileSettings(str(tmp_path / "a.db"))).close()
+    rude.close()
+
+
+def test_a_file_that_stays_locked(tmp_path: Path) -> None:
+    """A file that another program does not let go of is named, after a while."""
+    rude = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    rude.execute("begin exclusive")
+
+    with pytest.raises(ConfigError, match="keeps the file locked"):
+        connect_writer(FileSettings(str(tmp_path / "a.db"), busy_seconds=0.1))
+    rude.close()
+
+
+# --- the clock ---------------------------------------------------------------------------------
+
+
+class Clocks:
+    """A wall clock and a monotonic one, moved by hand."""
+
+    def __init__(self) -> None:
+        self.wall = 1000.0
+        self.monotonic = 50.0
+        self.guarded = GuardedClock(wall=lambda: self.wall, monotonic=lambda: self.monotonic)
+
+    def pass_time(self, seconds: float, *, jump: float = 0.0) -> float:
+        """Let time pass, move the wall clock besides, and tell the guarded time."""
+        self.wall += seconds + jump
+        self.monotonic += seconds
+        return self.guarded()
+
+
+def test_a_clock_that_is_set_back() -> None:
+    """Set back by an hour, the guarded clock goes on, until the wall clock has caught up."""
+    clocks = Clocks()
+    assert clocks.pass_time(10) == 1010
+    assert clocks.pass_time(10, jump=-3600) == 1020
+    assert clocks.pass_time(3000) == 4020
+    assert clocks.pass_time(10, jump=+3600) == 4030
+
+
+def test_a_clock_that_is_set_forward() -> None:
+    """A jump forward is believed, and so is a small step back."""
+    clocks = Clocks()
+
+    assert clocks.pass_time(10, jump=500) == 1510
+    assert clocks.pass_time(10, jump=-0.5) == 1519.5
