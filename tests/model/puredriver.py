@@ -98,7 +98,9 @@ def read_response(response: dict[str, Any]) -> dict[str, Any]:
         if headers_of(response).get("content-encoding") == "gzip":
             body = zlib.decompress(body, wbits=31)
         value: dict[str, Any] = decode(body)
-    except (ValueError, zlib.error):
+    except zlib.error:
+        raise Refused(ModelFailure(Status.MODEL_UNAVAILABLE, True, "cut gzip")) from None
+    except ValueError:
         raise Refused(unreadable(body)) from None
     return value
 
