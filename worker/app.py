@@ -104,16 +104,22 @@ class Worker:
         except BaseException:
             await self._stack.aclose()
             raise
+        if self._stopping.is_set():
+            self.consumer.stop_claiming()  # told to stop while it started
+        else:
+            self._change("running")
         if claim:
             self._working = asyncio.create_task(self._work(), name="worker")
-        self._change("running")
 
     async def stop(self) -> None:
-        """Drain: claim no more, let runs end within the drain time, hand the rest back."""
+        """Drain: claim no more, let runs end within the drain time, hand the rest back.
+
+        Cancelled: hand everything back at once.
+        """
         self.begin_drain()
         try:
             if self._working is not None:
-                await self._working
+                await _end_of(self._working)
         finally:
             await self._stack.aclose()
 
@@ -126,11 +132,14 @@ class Worker:
             self.consumer.stop_claiming()
 
     async def serve(self) -> None:
-        """Work until `begin_drain` is called or something breaks for good; then drain."""
+        """Work until `begin_drain` is called or something breaks for good; then drain.
+
+        Cancelled: hand everything back at once.
+        """
         assert self._working is not None, "start first"
         try:
             with relieved_collector():
-                await asyncio.shield(self._working)
+                await _end_of(self._working)
         finally:
             await self.stop()
 
@@ -315,6 +324,18 @@ class Worker:
     def _change(self, state: str) -> None:
         self.state = state
         self.telemetry.tell(WorkerChanged(state))
+
+
+async def _end_of(working: asyncio.Task[None]) -> None:
+    """Wait until the work has ended; raises what ended it. Cancelled: it ends at once."""
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        if working.cancelled():
+            return
+        working.cancel()
+        await asyncio.wait([working])
+        raise
 
 
 def _hinted(subscribe: Callable[[str], Any]) -> Hint:

@@ -45,6 +45,7 @@ class Consumer:
         self._poll_seconds = poll_seconds
         self._clock = clock
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._claiming: asyncio.Task[list[Lease]] | None = None
         self._draining = asyncio.Event()
         self._changed = asyncio.Event()
         self._numbers = itertools.count()
@@ -71,6 +72,8 @@ class Consumer:
         """Claim no more; what runs goes on. Safe to call twice."""
         self._draining.set()
         self._changed.set()
+        if self._claiming is not None:
+            self._claiming.cancel()  # it may wait for long yet, and then get what it must not have
 
     async def run(self, *, drain_seconds: float) -> None:
         """Work until `stop_claiming`, then drain: finish within `drain_seconds`, else hand back.
@@ -106,7 +109,7 @@ class Consumer:
             failures = 0
             self.last_claim_at = self._clock()
             for lease in leases:
-                if self.draining:
+                if self._draining.is_set():
                     # It came with the last claim: nothing has begun, so it goes back at once.
                     await self._desk.hand_back(Held(lease), "drain")
                     self._drained["released"] += 1
@@ -114,12 +117,23 @@ class Consumer:
                     self._start(lease)
 
     async def _claim(self) -> list[Lease]:
-        return await self._queue.claim(
+        claim = self._queue.claim(
             owner=self._owner,
             lease_seconds=self._lease_seconds,
             wait_seconds=self._poll_seconds,
             limit=min(self.slots - len(self._tasks), _CLAIM_MAX),
         )
+        # A task of its own, so that a drain can end the wait and nothing else.
+        self._claiming = asyncio.create_task(claim, name="claim")
+        try:
+            return await self._claiming
+        except asyncio.CancelledError:
+            this = asyncio.current_task()
+            if not self.draining or (this is not None and this.cancelling()):
+                raise
+            return []
+        finally:
+            self._claiming = None
 
     async def _pause(self, seconds: float) -> None:
         try:
