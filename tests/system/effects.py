@@ -1,0 +1,129 @@
+"""Tools whose every effect is a line in a file, and which do harm when a file asks for it.
+
+Loaded by the workers under test. An effect is `NAME TEXT KEY`, appended and synced, so that it
+survives whatever happens to the process in the next moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+from worker import ToolContext, tool
+
+FOLDER = Path(os.environ["EFFECTS"])
+
+
+def happen(name: str, text: str, key: str) -> None:
+    """Make the effect."""
+    file = os.open(FOLDER / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(file, f"{name} {text} {key or '-'}\n".encode())
+    os.fsync(file)
+    os.close(file)
+
+
+def wanted(harm: str) -> bool:
+    """Say whether somebody has asked for this harm; it is done once."""
+    try:
+        (FOLDER / harm).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def die() -> None:
+    """End this process as kill -9 does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@tool(effect="write")
+def book(ctx: ToolContext, text: str) -> str:
+    """Book something.
+
+    Args:
+        text: what to book
+    """
+    if wanted("die-before-effect"):
+        die()
+    happen("book", text, ctx.idempotency_key)
+    if wanted("die-after-effect"):
+        die()
+    return f"booked {text}"
+
+
+@tool(effect="idempotent")
+def reserve(ctx: ToolContext, text: str) -> str:
+    """Reserve something.
+
+    Args:
+        text: what to reserve
+    """
+    happen("reserve", text, ctx.idempotency_key)
+    if wanted("die-after-effect"):
+        die()
+    return f"reserved {text}"
+
+
+@tool
+def send_mail(text: str) -> str:
+    """Send a mail.
+
+    Args:
+        text: what to say in it
+    """
+    happen("send_mail", text, "")
+    if wanted("die-after-effect"):
+        die()
+    return "sent"
+
+
+@tool(effect="read")
+def look(text: str) -> str:
+    """Look something up.
+
+    Args:
+        text: what to look up
+    """
+    happen("look", text, "")
+    return f"looked at {text}"
+
+
+@tool(effect="read", timeout_seconds=60)
+async def hold(text: str) -> str:
+    """Hold the line until the file of that name is there.
+
+    Args:
+        text: the name of the file
+    """
+    happen("hold", text, "")
+    while not (FOLDER / text).exists():
+        await asyncio.sleep(0.02)
+    return f"{text} is there"
+
+
+@tool(effect="read")
+def explode(text: str) -> str:
+    """Kill the worker, each time.
+
+    Args:
+        text: what to say first
+    """
+    happen("explode", text, "")
+    die()
+    return "never"
+
+
+@tool(effect="write", timeout_seconds=60)
+async def block(ctx: ToolContext, text: str) -> str:
+    """Make an effect, then keep the event loop from everybody else until a file is there.
+
+    Args:
+        text: the name of the file
+    """
+    happen("block", text, ctx.idempotency_key)
+    while not (FOLDER / text).exists():
+        time.sleep(0.02)
+    return "the loop is free again"

@@ -1,0 +1,109 @@
+"""A model server that follows the plan in the question, and may be told to do harm on the way.
+
+The input `t1: book a, look b` makes it ask for `book(text="a")`, then for `look(text="b")`, and
+then answer `done: t1`. How far a conversation is, it sees by counting the tool results in the
+request, so any worker may go on with it. Every request is kept: what a resumed run asks again
+shows here.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: the task's name in its plan, and which reply of the run is wanted (from 1)."""
+
+    task: str
+    step: int
+
+
+class PlanModel:
+    """The server, in threads of the test. `before_reply` may kill, stop or wait: it runs first."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.before_reply: Callable[[Asked], None] = lambda asked: None
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """The base URL for a worker."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def counts(self, task: str) -> dict[int, int]:
+        """How often each step of a task was asked for."""
+        return dict(collections.Counter(a.step for a in self.asked if a.task == task))
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: killed workers hang up in the middle of everything."""
+
+
+def _handler(model: PlanModel) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked, message = reply_to(body["messages"])
+            model.asked.append(asked)
+            model.before_reply(asked)
+            payload = json.dumps(completion(message)).encode()
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}"
+            self.wfile.write(head.encode() + b"\r\n\r\n" + payload)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+def reply_to(messages: list[dict[str, Any]]) -> tuple[Asked, dict[str, Any]]:
+    """Find the plan and how far it is, and return the message that comes next."""
+    question = next(m["content"] for m in reversed(messages) if m["role"] == "user")
+    name, _, plan = question.partition(":")
+    steps = [step.split() for step in plan.split(",") if step.strip()]
+    done = sum(m["role"] == "tool" for m in messages)
+    asked = Asked(name, done + 1)
+    if done >= len(steps):
+        return asked, {"role": "assistant", "content": f"done: {name}"}
+    tool, *words = steps[done]
+    call = {
+        "id": f"call_{done + 1}",
+        "type": "function",
+        "function": {"name": tool, "arguments": json.dumps({"text": " ".join(words)})},
+    }
+    return asked, {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def completion(message: dict[str, Any]) -> dict[str, Any]:
+    """Wrap a message as a chat completion."""
+    reason = "tool_calls" if message.get("tool_calls") else "stop"
+    return {
+        "id": "plan",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "plan",
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    }

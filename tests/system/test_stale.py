@@ -1,0 +1,68 @@
+"""A worker that was away for longer than its lease and does not know it."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.system.processes import until
+
+
+@pytest.mark.parametrize("place", ["model", "tool"])
+async def test_stopped_worker_is_fenced_when_it_goes_on(site, place):
+    """SIGSTOP for longer than the lease: taken over, and what comes later writes nothing."""
+    first = site.start()
+    if place == "model":
+        site.model.before_reply = lambda asked: asked.step == 2 and first.send(signal.SIGSTOP)
+    plan = "book a, book b" if place == "model" else "book a, hold go, book b"
+    await site.submit("t", plan, reply_to="queue:results")
+    if place == "model":
+        await until(lambda: site.model.counts("t").get(2), within=10, what="the second question")
+    else:
+        await site.effect("hold go")
+        first.send(signal.SIGSTOP)
+    site.model.before_reply = lambda asked: None
+    site.ask_for("go")
+    second = site.start()
+    result = await site.result("t", within=8)
+    first.send(signal.SIGCONT)
+    await until(lambda: "lease.lost" in first.events(), within=10, what="the stale worker to know")
+    exit_codes = [await first.stop(), await second.stop()]
+    after = await site.store.result("t")
+
+    assert result == after
+    assert (result.status, result.worker.endswith(f":{second.popen.pid}")) == ("completed", True)
+    assert site.effects("book") == ["book a", "book b"]
+    assert [call.source for call in result.tool_calls] == ["live"] * len(result.tool_calls)
+    assert exit_codes == [0, 0]
+    assert (await site.queue.sibling("results").depth()).ready == 1
+
+
+async def test_blocked_loop_turns_red_and_is_taken_over(site):
+    """A sync wait in an async tool: /healthz says so, /metrics goes on, another worker finishes."""
+    first = site.start(admin=True)
+    await first.ready()
+    healthy = first.ask("/healthz")[0]
+    await site.submit("t", "block free, book b")
+    await site.effect("block free")
+    second = site.start()
+    stuck = await until(
+        lambda: first.ask("/healthz")[1] if first.ask("/healthz")[0] == 503 else None,
+        within=10,
+        what="a red health page",
+    )
+    code, metrics = first.ask("/metrics")
+    result = await site.result("t", within=8)
+    site.ask_for("free")
+    await until(lambda: "lease.lost" in first.events(), within=10, what="the stale worker to know")
+    await until(lambda: first.ask("/healthz")[0] == 200, within=5, what="health to come back")
+    exit_codes = [await first.stop(), await second.stop()]
+
+    assert (healthy, "has not ticked" in stuck) == (200, True)
+    assert (code, "loopworker_" in metrics) == (200, True)
+    assert [call.source for call in result.tool_calls] == ["unknown", "live"]
+    assert result.worker.endswith(f":{second.popen.pid}")
+    assert site.effects() == ["block free", "book b"]
+    assert await site.store.result("t") == result
+    assert exit_codes == [0, 0]
