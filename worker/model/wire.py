@@ -44,32 +44,27 @@ def request_body(
     `extra` are further fields of the endpoint's settings; those of the request go before them.
     Raises ValueError when a field has no JSON form.
     """
-    stream = quirks.streams(stream)
-    fields: dict[str, Any] = {"model": model}
-    fields.update(extra or {})
-    fields.update(request.extra)
-    for name in _RESERVED - {"model"}:
+    fields: dict[str, Any] = {**(extra or {}), **request.extra}
+    for name in _RESERVED:
         fields.pop(name, None)
     fields["model"] = model
     if max_output_tokens is not None:
         renamed = quirks.has(Quirk.MAX_COMPLETION_TOKENS)
         fields["max_completion_tokens" if renamed else "max_tokens"] = max_output_tokens
-    if stream:
+    if quirks.streams(stream):
         fields["stream"] = True
         fields.setdefault("stream_options", {"include_usage": True})
-    if request.tools and parallel_tool_calls is not None:
-        fields["parallel_tool_calls"] = parallel_tool_calls
-    with_tools = bool(request.tools)
-    if with_tools and not request.allow_calls:
-        fields["tool_choice"] = "none"
-        with_tools = not quirks.has(Quirk.NO_TOOL_CHOICE)
+    closing = not request.allow_calls
+    with_tools = bool(request.tools) and not (closing and quirks.has(Quirk.NO_TOOL_CHOICE))
     if not with_tools:
-        fields.pop("tool_choice", None)
         fields.pop("parallel_tool_calls", None)
+    elif parallel_tool_calls is not None:
+        fields["parallel_tool_calls"] = parallel_tool_calls
+    if with_tools and closing:
+        fields["tool_choice"] = "none"
     fields = {name: value for name, value in fields.items() if not quirks.without(name)}
-    parts = [encode(fields)[:-1], b',"messages":[']
-    parts.append(b",".join([encode_message(message, quirks) for message in request.messages]))
-    parts.append(b"]")
+    messages = b",".join([encode_message(message, quirks) for message in request.messages])
+    parts = [encode(fields)[:-1], b',"messages":[', messages, b"]"]
     if with_tools:
         parts += (b',"tools":', _encode_tools(request.tools, quirks.has(Quirk.BARE_TOOLS)))
     parts.append(b"}")
