@@ -32,7 +32,8 @@ class Recorder:
     def defer(self, event: Event) -> None:
         """Take a fact in now and write it with the next one.
 
-        Only for what would be decided again in the same way after a crash.
+        Only for what would be decided again in the same way after a crash, and for what is
+        followed by a write at once, with nothing done in between.
         """
         self._deferred.append(event)
         self.loop.apply(event)

@@ -154,7 +154,12 @@ class Runner:
             )
             await recorder.record(failure)
         else:
-            await recorder.record(ModelReplied(self._wall(), reply))
+            replied = ModelReplied(self._wall(), reply)
+            if reply.kind is ReplyKind.ANSWER:
+                # Nothing takes an answer back, so the end of the run follows at once: one write.
+                recorder.defer(replied)
+            else:
+                await recorder.record(replied)
 
     async def _end(
         self,

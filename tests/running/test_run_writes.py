@@ -1,0 +1,48 @@
+"""How often a run writes, and what is lost when a write fails."""
+
+from __future__ import annotations
+
+from worker import Task, tool
+from worker.core.errors import StoreUnavailable
+from worker.model.scripted import answer, calls
+from worker.telemetry.signals import StoreCall
+
+
+@tool
+async def double(x: int) -> str:
+    """Double a number.
+
+    Args:
+        x: The number.
+    """
+    return str(2 * x)
+
+
+async def test_an_answer_and_the_end_of_its_run_are_one_write(start, ask):
+    """An answer costs no write of its own, and its reply is in the journal all the same."""
+    async with start(calls(("double", {"x": 4})), answer("8"), tools=[double]) as worker:
+        result = await ask(worker, Task("t1", "double 4"))
+        written = [c.name for c in worker.ears.of(StoreCall, "settled") if c.name != "open"]
+        view = await worker.store.view("t1")
+
+        assert result.answer == "8"
+        assert written == ["append", "append", "finish"]
+        assert view.events[-1]["kind"] == "model_replied"
+
+
+async def test_an_answer_that_could_not_be_written_is_not_given(start, ask):
+    """When the write at the end fails, the run is taken up again and the model is asked again."""
+    queue = {"lease_seconds": 0.5, "poll_seconds": 0.05, "backoff_seconds": 0.0}
+    async with start(answer("first"), answer("second"), queue=queue) as worker:
+        finish, failures = worker.store.inner.finish, [StoreUnavailable("gone for a moment")]
+
+        async def failing(run, events, result):
+            if failures:
+                raise failures.pop()
+            await finish(run, events, result)
+
+        worker.store.inner.finish = failing
+        result = await ask(worker, Task("t1", "say it"))
+
+        assert result.answer == "second"
+        assert len(worker.model.requests) == 2
