@@ -192,7 +192,7 @@ class Settings(Section):
     deadline: Seconds = Field(
         600.0, gt=0, le=604_800, description="Seconds a run may take when its task names no end."
     )
-    guard: GuardSettings = Field(default_factory=GuardSettings)  # type: ignore[arg-type]
+    guard: GuardSettings = Field(default_factory=GuardSettings)
     guards: dict[str, GuardOverride] = Field(
         default_factory=dict, description="Exceptions for one dependency or tool, by its name."
     )
@@ -209,7 +209,7 @@ class Settings(Section):
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         "info", description="Least severe line that is written."
     )
-    loop: LoopSettings = Field(default_factory=LoopSettings)  # type: ignore[arg-type]
+    loop: LoopSettings = Field(default_factory=LoopSettings)
     max_argument_bytes: int = Field(
         65_536, ge=64, le=16_777_216, description="Longest arguments of one tool call."
     )
@@ -239,11 +239,11 @@ class Settings(Section):
     model_url: str | None = Field(
         None, description="OpenAI-compatible base URL; falls back to OPENAI_BASE_URL."
     )
-    outbound: OutboundSettings = Field(default_factory=OutboundSettings)  # type: ignore[arg-type]
+    outbound: OutboundSettings = Field(default_factory=OutboundSettings)
     parallel_tool_calls: Literal["auto", "on", "off"] = Field(
         "auto", description="auto: not sent; on, off: sent as true, false."
     )
-    queue: QueueSettings = Field(default_factory=QueueSettings)  # type: ignore[arg-type]
+    queue: QueueSettings = Field(default_factory=QueueSettings)
     queue_url: str = Field("sqlite:///loopworker.db", description="Where tasks wait.")
     retention: Seconds = Field(
         604_800.0, ge=0, description="How long finished runs and results are kept."
@@ -260,7 +260,7 @@ class Settings(Section):
     trace_queue: Literal["parent", "link"] = Field(
         "parent", description="parent: a first delivery continues the caller's trace."
     )
-    worker: WorkerSettings = Field(default_factory=WorkerSettings)  # type: ignore[arg-type]
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)
 
     @property
     def loop_stuck_seconds(self) -> float:

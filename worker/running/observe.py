@@ -38,11 +38,11 @@ def observation_of(
         case Source.LIVE:
             return _live(tool, outcome)
         case Source.ALTERNATIVE:
-            content = told_alternative(outcome.value["content"], language=language)
+            content = told_alternative(_content(outcome), language=language)
             return _with(outcome, content)
         case Source.STALE:
             age = outcome.age_seconds or 0.0
-            content = told_stale(outcome.value["content"], tool.name, age, language=language)
+            content = told_stale(_content(outcome), tool.name, age, language=language)
             return _with(outcome, content)
         case Source.STUB:
             stub = str(outcome.value)
@@ -54,15 +54,19 @@ def observation_of(
 
 
 def _live(tool: Tool, outcome: Outcome[Any]) -> Observation:
-    value = outcome.value
+    value = outcome.value or {}
     return Observation(
-        value["content"],
+        _content(outcome),
         Source.LIVE,
         attempts=outcome.attempts,
         duration_seconds=outcome.duration_seconds,
         result_bytes=value["result_bytes"],
         empty=value["empty"] and tool.effect == "read",
     )
+
+
+def _content(outcome: Outcome[Any]) -> str:
+    return str((outcome.value or {})["content"])
 
 
 def _failed(tool: Tool, outcome: Outcome[Any], language: str, redact: Redact) -> Observation:
