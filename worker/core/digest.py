@@ -6,13 +6,16 @@ import hashlib
 import json
 from typing import Any
 
+# json.dumps would build such an encoder for every call.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
 
 def arguments_hash(arguments: dict[str, Any] | None) -> str:
     """Digest arguments: `sha256:` and 16 hex digits over canonical JSON (telemetry.md 5.3).
 
     The same arguments in another key order give the same digest.
     """
-    text = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = _CANONICAL.encode(arguments)
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
