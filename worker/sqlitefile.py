@@ -15,6 +15,7 @@ Driver errors leave this room as they are; the adapters turn them into ours.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import queue
 import sqlite3
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from worker.core.errors import ConfigError
 from worker.sqliteopen import FileSettings, connect, connect_writer
 
 T = TypeVar("T")
@@ -103,8 +105,12 @@ class SqliteFile:
         self._dirty_since_checkpoint = False
         self._quiet_since = time.monotonic()
         self._writer_connection = connect_writer(settings)
-        for schema in schemas:
-            self.create(schema)
+        try:
+            for schema in schemas:
+                self.create(schema)
+        except ConfigError:
+            self._writer_connection.close()
+            raise
         self._threads = [
             threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True),
             threading.Thread(target=self._read_forever, name="sqlite-reader", daemon=True),
@@ -136,12 +142,15 @@ class SqliteFile:
         return self
 
     def create(self, schema: str) -> None:
-        """Create what is missing of a schema, on a connection of its own. Blocks for a moment."""
-        connection = connect(self.settings)
+        """Create what is missing of a schema, on a connection of its own. Blocks for a moment.
+
+        Raises ConfigError.
+        """
         try:
-            connection.executescript(f"begin immediate; {schema}; commit;")
-        finally:
-            connection.close()
+            with contextlib.closing(connect(self.settings)) as connection:
+                connection.executescript(f"begin immediate; {schema}; commit;")
+        except sqlite3.Error as error:
+            raise ConfigError(f"{self.settings.path}: cannot be set up ({error})") from error
 
     def write(
         self, work: Bulk, argument: Any, *, orphaned: Callable[[Any], None] | None = None

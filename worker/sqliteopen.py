@@ -96,13 +96,17 @@ def connect(settings: FileSettings) -> sqlite3.Connection:
         cached_statements=256,
     )
     page_max = f"pragma max_page_count={settings.page_max};" if settings.page_max else ""
-    connection.executescript(
-        f"pragma busy_timeout={int(settings.busy_seconds * 1000)};"
-        f"pragma synchronous={settings.synchronous};"
-        "pragma foreign_keys=on;"
-        "pragma journal_size_limit=67108864;"
-        "pragma wal_autocheckpoint=1000;" + page_max
-    )
+    try:
+        connection.executescript(
+            f"pragma busy_timeout={int(settings.busy_seconds * 1000)};"
+            f"pragma synchronous={settings.synchronous};"
+            "pragma foreign_keys=on;"
+            "pragma journal_size_limit=67108864;"
+            "pragma wal_autocheckpoint=1000;" + page_max
+        )
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

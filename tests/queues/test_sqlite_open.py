@@ -83,6 +83,17 @@ def test_a_file_that_stays_locked(tmp_path: Path) -> None:
     rude.close()
 
 
+def test_a_file_of_somebody_else(tmp_path: Path) -> None:
+    """A database whose table `task` is not ours is refused, and let go of."""
+    other = sqlite3.connect(tmp_path / "a.db")
+    other.execute("create table task (title text)")
+    other.close()
+
+    with pytest.raises(ConfigError, match="cannot be set up"):
+        open_queue(f"sqlite:///{tmp_path}/a.db")
+    assert "sqlite-writer" not in [thread.name for thread in threading.enumerate()]
+
+
 # --- the clock ---------------------------------------------------------------------------------
 
 

@@ -141,8 +141,8 @@ class SqliteQueue:
 
     async def state(self, task_id: str) -> str | None:
         """See the port: where a task is."""
-        rows = await self._read(sql.STATE, (self._clock(), self.name, readable(task_id)))
-        return str(rows[0][0]) if rows else None
+        values = {"now": self._clock(), "queue": self.name, "id": readable(task_id)}
+        return next((str(state) for (state,) in await self._read(sql.STATE, values)), None)
 
     async def depth(self) -> Depth:
         """See the port: tasks by state."""
@@ -256,7 +256,8 @@ class SqliteQueue:
         """Whether a task more may wait. Counts seldom while there is much room, else each time."""
         assert self.depth_max is not None
         if self._room <= 0 or time.monotonic() > self._room_until:
-            counted = connection.execute(sql.WAITING, (self.name, self.depth_max)).fetchone()[0]
+            values = {"queue": self.name, "limit": self.depth_max}
+            counted = connection.execute(sql.WAITING, values).fetchone()[0]
             room = self.depth_max - counted
             self._room = (room + 1) // 2  # other processes put as well
             self._room_until = time.monotonic() + 1.0

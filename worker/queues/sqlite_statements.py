@@ -59,9 +59,9 @@ values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing
 KNOWN = "select 1 from task where queue = ? and id = ?"
 WAITING = """
 select count(*) from (
-  select 1 from task where queue = ?1 and state = 'ready'
-  union all select 1 from task where queue = ?1 and state in ('delayed', 'parked')
-  limit ?2)
+  select 1 from task where queue = :queue and state = 'ready'
+  union all select 1 from task where queue = :queue and state in ('delayed', 'parked')
+  limit :limit)
 """
 
 WAKE = """
@@ -132,9 +132,9 @@ update task set state = 'done', payload = x'', reason = 'cancelled', finished_at
 where queue = ? and id = ? and state in ('ready', 'delayed', 'parked')
 """
 STATE = """
-select case when (state = 'leased' and lease_until <= ?1)
-    or (state in ('delayed', 'parked') and ready_at <= ?1) then 'ready' else state end
-from task where queue = ?2 and id = ?3
+select case when (state = 'leased' and lease_until <= :now)
+    or (state in ('delayed', 'parked') and ready_at <= :now) then 'ready' else state end
+from task where queue = :queue and id = :id
 """
 DEPTH = """
 select 'ready', count(*), min(ready_at) from task where queue = :queue and state = 'ready'

@@ -133,7 +133,9 @@ class SqliteStore:
             if row is None:
                 return None
             after = min(after_seq, 2**62) + 1
-            return row, connection.execute(sql.EVENTS_AFTER, (row[-1], after)).fetchall()
+            return row, connection.execute(
+                sql.EVENTS_AFTER, {"run": row[-1], "after": after}
+            ).fetchall()
 
         found = await _ours(self._file.read(look))
         return None if found is None else _view(found[0], found[1], after_seq)
@@ -243,7 +245,7 @@ class SqliteStore:
         if state == "open" and lease_until > now and holder != owner:
             return RunBusy(f"{holder} runs {run_id}", retry_after_seconds=lease_until - now)
         connection.execute(sql.OWN, (owner, now + lease_seconds, now, number))
-        bodies = [body for (body,) in connection.execute(sql.EVENTS, (number,))]
+        bodies = [body for (body,) in connection.execute(sql.EVENTS, {"run": number})]
         return (Run(run_id, epoch + 1, owner, next_seq, bool(cancel)), state == "open"), bodies
 
     def _append(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
@@ -312,11 +314,13 @@ class SqliteStore:
         return [self._prune_some(connection, before) for before in bounds]
 
     def _prune_some(self, connection: sqlite3.Connection, before: float) -> tuple[int, bool]:
-        numbers = connection.execute(sql.PRUNABLE, (before, PRUNE_BATCH)).fetchall()
+        numbers = connection.execute(
+            sql.PRUNABLE, {"before": before, "limit": PRUNE_BATCH}
+        ).fetchall()
         finished = 0
-        for number in numbers:
-            connection.execute(sql.FORGET_EVENTS, number)
-            finished += connection.execute(sql.FORGET_RUN, number).fetchone()[0] == "finished"
+        for (number,) in numbers:
+            connection.execute(sql.FORGET_EVENTS, {"run": number})
+            finished += connection.execute(sql.FORGET_RUN, (number,)).fetchone()[0] == "finished"
         return finished, len(numbers) == PRUNE_BATCH
 
     def _remember(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:

@@ -37,7 +37,7 @@ create table if not exists last_good (
 ) strict;
 create index if not exists last_good_at on last_good (at)
 """
-_OF_RUN = "number between ?1 << 24 and ?1 << 24 | 16777215"
+_OF_RUN = "number between :run << 24 and :run << 24 | 16777215"
 
 FIND = """
 select number, state, epoch, owner, lease_until, cancel, next_seq, result from run where id = ?
@@ -54,7 +54,7 @@ where number = ?
 EVENTS = f"select body from event where {_OF_RUN} order by number"
 EVENTS_AFTER = f"""
 select number & 16777215, body from event
-where {_OF_RUN} and (number & 16777215) + count > ?2 order by number
+where {_OF_RUN} and (number & 16777215) + count > :after order by number
 """
 
 APPEND = """
@@ -92,10 +92,10 @@ select {_VIEW} from run where state = 'finished' order by updated_at desc limit 
 """
 
 PRUNABLE = """
-select number from run where state = 'finished' and updated_at <= ?1
+select number from run where state = 'finished' and updated_at <= :before
 union all
-select number from run where state != 'finished' and state = 'released' and epoch = 0 and updated_at <= ?1
-limit ?2
+select number from run where state != 'finished' and state = 'released' and epoch = 0 and updated_at <= :before
+limit :limit
 """
 FORGET_EVENTS = f"delete from event where {_OF_RUN}"
 FORGET_RUN = "delete from run where number = ? returning state"
