@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -52,6 +53,11 @@ def loops(kind: str, concurrency: int, *, scale: float, more: tuple[str, ...] = 
     return Case(f"{kind} c={concurrency}", "loops", (*arguments, *more), "fast")
 
 
+def has_uvloop() -> bool:
+    """Say whether the extra `fast` is installed; `loopworker run` uses it then."""
+    return importlib.util.find_spec("uvloop") is not None
+
+
 def cases(scale: float) -> list[Case]:
     """Return all cases. `scale` multiplies the number of loops."""
     found: list[Case] = []
@@ -60,6 +66,9 @@ def cases(scale: float) -> list[Case]:
             found.append(loops(kind, concurrency, scale=scale))
         normal = loops("worker", concurrency, scale=scale, more=("--synchronous", "normal"))
         found.append(Case(f"worker-normal c={concurrency}", "loops", normal.arguments, "fast"))
+        for kind in ("lean", "worker") if has_uvloop() else ():
+            quick = loops(kind, concurrency, scale=scale, more=("--uvloop",))
+            found.append(Case(f"{kind}-uvloop c={concurrency}", "loops", quick.arguments, "fast"))
     timed = ("worker", "--latency", "--count", str(int(500 * scale)))
     found.append(Case("worker latency", "loops", timed, "fast"))
     many = ("--concurrency", str(MANY), "--memory", "--count", str(int(1500 * scale)))

@@ -75,6 +75,9 @@ def page(results: Results, chosen: Sequence[Case], *, rounds: int) -> str:
         " absolute figures belong to the machine. *Lean* is `tests/bench/lean.py`.\n",
         "## Targets\n",
         table(("what", "measured", "now", "later"), target_rows(results)),
+        "A ratio is taken round by round. NORMAL and FULL are SQLite's `synchronous`: FULL survives a"
+        " loss of power, NORMAL a crash. CPU is that of the whole process, all threads, start-up"
+        " excluded; memory is the growth of the resident size, connections included.\n",
         "## Agent loops: CPU milliseconds of one loop\n",
         table(("loop", *(f"{c} in flight" for c in IN_FLIGHT)), loop_rows(results)),
         "## Where the worker's CPU goes, by thread, ms per loop\n",
@@ -111,6 +114,10 @@ def target_rows(results: Results) -> list[list[str]]:
         if results.has(worker, lean):
             found = results.ratio(worker, lean, "cpu_ms")
             add(f"CPU per loop, × lean, {count} in flight", found, 2.0, 1.5)
+        quick, lean_quick = f"worker-uvloop c={count}", f"lean-uvloop c={count}"
+        if results.has(quick, lean_quick):
+            found = results.ratio(quick, lean_quick, "cpu_ms")
+            add(f"the same, both on uvloop, {count} in flight", found, 0, 0)
     if results.has("worker latency", "lean c=1"):
         for name, later in (("p50_ms", 1.5), ("p99_ms", 2.0)):
             found = results.ratio("worker latency", "lean c=1", name)
@@ -161,6 +168,8 @@ def loop_rows(results: Results) -> list[list[str]]:
         "lean-own": "lean, our HTTP client",
         "worker": "**worker**, synchronous FULL",
         "worker-normal": "**worker**, synchronous NORMAL",
+        "lean-uvloop": "lean on uvloop",
+        "worker-uvloop": "**worker** on uvloop, synchronous FULL",
     }
     rows = []
     for kind, name in names.items():
