@@ -12,7 +12,7 @@ from typing import Any, Self, TextIO
 import orjson
 
 from worker import assembly
-from worker.configuration import Loaded, effective, listening_address, load
+from worker.configuration import Loaded, effective, listening_address, load, named
 from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task
 from worker.core.wireformat import task_to_wire
@@ -204,18 +204,20 @@ class Worker:
         stack.push_async_callback(self._http.aclose)
         stack.push_async_callback(self.model.close)
         stack.callback(self.guards.close)
-        store = await asyncio.to_thread(open_store, settings.store_url or settings.queue_url)
-        self.store = TelledStore(store, self.telemetry)
-        stack.push_async_callback(self.store.close)
-        queue = await asyncio.to_thread(
-            open_queue,
-            settings.queue_url,
-            name=settings.queue.name,
-            max_deliveries=settings.queue.max_deliveries,
-            depth_max=settings.queue.depth_max,
-        )
+        with named("QUEUE_URL"):
+            queue = await asyncio.to_thread(
+                open_queue,
+                settings.queue_url,
+                name=settings.queue.name,
+                max_deliveries=settings.queue.max_deliveries,
+                depth_max=settings.queue.depth_max,
+            )
         self.queue = TelledQueue(queue, self.telemetry)
         stack.push_async_callback(self.queue.close)
+        with named("STORE_URL"):
+            store = await asyncio.to_thread(open_store, settings.store_url or settings.queue_url)
+        self.store = TelledStore(store, self.telemetry)
+        stack.push_async_callback(self.store.close)
         runner = assembly.build_runner(
             settings,
             model=self.model,

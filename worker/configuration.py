@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import tomllib
@@ -77,6 +78,17 @@ def listening_address(value: str, *, setting: str) -> tuple[str, int] | None:
     if not port.isascii() or not port.isdigit() or int(port) > 65535 or "/" in host:
         raise ConfigError(f"{setting}: {value!r} is not an address; write 127.0.0.1:9464, or off")
     return host, int(port)
+
+
+@contextlib.contextmanager
+def named(setting: str) -> Iterator[None]:
+    """Let an error say which setting it is about; adapters are told no names of settings."""
+    try:
+        yield
+    except ConfigError as error:
+        if setting in str(error):
+            raise
+        raise ConfigError(f"LOOPWORKER_{setting}: {error}") from error
 
 
 def check(settings: Settings) -> None:
