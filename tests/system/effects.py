@@ -99,7 +99,7 @@ async def hold(text: str) -> str:
         text: the name of the file
     """
     happen("hold", text, "")
-    while not (FOLDER / text).exists():
+    while not (FOLDER / text).exists():  # noqa: ASYNC110  (a file has no event)
         await asyncio.sleep(0.02)
     return f"{text} is there"
 
@@ -125,5 +125,5 @@ async def block(ctx: ToolContext, text: str) -> str:
     """
     happen("block", text, ctx.idempotency_key)
     while not (FOLDER / text).exists():
-        time.sleep(0.02)
+        time.sleep(0.02)  # noqa: ASYNC251  (the mistake that is tested)
     return "the loop is free again"
