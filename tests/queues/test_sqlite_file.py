@@ -1,4 +1,4 @@
-"""What is particular to the SQLite file: full, locked, pinned, shared, closed, wrongly named."""
+"""What is particular to the SQLite file: full, locked, pinned, flat, shared, closed."""
 
 from __future__ import annotations
 
@@ -7,54 +7,17 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.queues.sqliterig import Rig
 from worker.core.errors import QueueFull, QueueUnavailable, StoreUnavailable
 from worker.core.events import NoteAdded
 from worker.core.task import Result
-from worker.queues import open_queue, sqlite, sqlite_statements
+from worker.queues import open_queue
 from worker.queues.port import Ticket
-from worker.queues.sqlite import SqliteQueue
-from worker.sqlitefile import SqliteFile
-from worker.sqliteopen import FileSettings
 from worker.store import open_store
-from worker.store import sqlite_statements as store_statements
-from worker.store.sqlite import SqliteStore
-
-SCHEMAS = [sqlite_statements.SCHEMA, store_statements.SCHEMA]
-
-
-class Rig:
-    """A queue and a store in one file, as `open_queue` and `open_store` share it."""
-
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.path = str(folder / "tasks.db")
-        self.file = SqliteFile(
-            FileSettings(self.path, **({"synchronous": "off"} | settings)), schemas=SCHEMAS
-        )
-        self.queue = SqliteQueue(self.file)
-        self.store = SqliteStore(self.file.again())
-
-    async def close(self) -> None:
-        """Close both."""
-        await self.queue.close()
-        await self.store.close()
-
-    def wal_bytes(self) -> int:
-        """The size of the write-ahead log."""
-        return os.stat(self.path + "-wal").st_size
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    """A rig on an empty file."""
-    rig = Rig(tmp_path)
-    yield rig
-    await rig.close()
 
 
 async def one_life(rig: Rig, name: str) -> None:
@@ -222,105 +185,6 @@ async def test_retention_zero_stays_flat(rig: Rig) -> None:
     assert last[1] <= 70_000_000
     assert last[2] <= first[2]
     assert await rig.store.recent() == []
-
-
-# --- callers ---------------------------------------------------------------------------------
-
-
-async def test_a_storm_of_cancellations(rig: Rig) -> None:
-    """A thousand cancelled writes are each there or not, and the file works on."""
-    for turn in range(200):
-        writes = [
-            asyncio.create_task(rig.queue.put(Ticket(id=f"{turn}-{n}", body=b"1")))
-            for n in range(5)
-        ]
-        for _ in range(turn % 10):
-            await asyncio.sleep(0)
-        for write in writes[turn % 2 :]:
-            write.cancel()
-        await asyncio.wait(writes)
-
-    known = [await rig.queue.state(f"{turn}-{n}") for turn in range(200) for n in range(5)]
-    depth = await rig.queue.depth()
-    assert depth.ready == sum(state is not None for state in known)
-    assert depth.ready >= 100  # those that were not cancelled
-    assert await rig.queue.put(Ticket(id="after", body=b"1")) is True
-
-
-async def test_writes_of_many_share_a_commit(rig: Rig) -> None:
-    """Two hundred puts at once cost a handful of transactions, not two hundred."""
-    before = rig.file.commits
-    await asyncio.gather(*[rig.queue.put(Ticket(id=f"t{n}", body=b"1")) for n in range(200)])
-
-    assert rig.file.commits - before < 50
-
-
-async def test_an_idle_claim_costs_next_to_nothing(rig: Rig) -> None:
-    """A worker that waits for tasks uses under two hundredths of a core."""
-    await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=0)
-    used, began = time.process_time(), time.monotonic()
-    await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=2)
-
-    assert (time.process_time() - used) / (time.monotonic() - began) < 0.02
-
-
-async def test_a_delayed_task_wakes_a_waiting_claim(rig: Rig) -> None:
-    """A claim that waits gets a task when it falls due, not at the end of its wait."""
-    await rig.queue.put(Ticket(id="t", body=b"1", not_before=time.time() + 0.3))
-    began = time.monotonic()
-
-    (lease,) = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=30)
-    assert lease.id == "t"
-    assert 0.2 < time.monotonic() - began < 5
-
-
-async def test_heartbeats_from_another_thread(rig: Rig) -> None:
-    """Leases and runs can be kept by an event loop of another thread."""
-    await rig.queue.put(Ticket(id="t", body=b"1"))
-    leases = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=5)
-    run = (await rig.store.open("t", owner="w", lease_seconds=5)).run
-    assert run is not None
-
-    async def beat() -> tuple[Any, Any]:
-        return (
-            await rig.queue.extend_many(leases, lease_seconds=60),
-            await rig.store.renew_many([run], lease_seconds=60),
-        )
-
-    assert await asyncio.to_thread(lambda: asyncio.run(beat())) == ([], [])
-
-
-async def test_another_program_puts_with_the_documented_statement(rig: Rig) -> None:
-    """The statement in the adapter's docstring, as it stands there, puts a task."""
-    text = sqlite.__doc__ or ""
-    (statement,) = [line.strip() for line in text.splitlines() if "INSERT INTO" in line]
-    other = sqlite3.connect(rig.path)
-    other.execute(statement)
-    other.commit()
-    other.close()
-
-    (lease,) = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=5)
-    assert (lease.id, lease.body) == ("my-id", '{"input": "…"}'.encode())
-    assert abs(lease.enqueued_at - time.time()) < 60
-    assert (lease.deliveries, lease.priority) == (1, 0)
-
-
-async def test_ten_thousand_hidden_tasks_do_not_slow_a_claim(rig: Rig) -> None:
-    """A long back-off of very many tasks costs the fresh ones nothing."""
-    later = time.time() + 3600
-    await asyncio.gather(
-        *[
-            rig.queue.put(Ticket(id=f"d{n}", body=b"1", priority=100, not_before=later))
-            for n in range(10_000)
-        ]
-    )
-    for number in range(100):
-        await rig.queue.put(Ticket(id=f"t{number}", body=b"1"))
-    used = time.process_time()
-    for _ in range(100):
-        assert await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=0)
-
-    assert time.process_time() - used < 0.5
 
 
 # --- opening and closing -----------------------------------------------------------------------

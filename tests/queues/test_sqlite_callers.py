@@ -1,0 +1,180 @@
+"""Those who call into the SQLite file: cancelled, waiting, many at once, from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from typing import Any
+
+from tests.queues.sqliterig import Rig
+from worker.queues import sqlite
+from worker.queues.port import Ticket
+from worker.queues.sqlite import SqliteQueue
+
+
+async def test_a_storm_of_cancellations(rig: Rig) -> None:
+    """A thousand cancelled writes are each there or not, and the file works on."""
+    for turn in range(200):
+        writes = [
+            asyncio.create_task(rig.queue.put(Ticket(id=f"{turn}-{n}", body=b"1")))
+            for n in range(5)
+        ]
+        for _ in range(turn % 10):
+            await asyncio.sleep(0)
+        for write in writes[turn % 2 :]:
+            write.cancel()
+        await asyncio.wait(writes)
+
+    known = [await rig.queue.state(f"{turn}-{n}") for turn in range(200) for n in range(5)]
+    depth = await rig.queue.depth()
+    assert depth.ready == sum(state is not None for state in known)
+    assert depth.ready >= 100  # those that were not cancelled
+    assert await rig.queue.put(Ticket(id="after", body=b"1")) is True
+
+
+async def test_cancelled_claims_are_handed_back_at_once(rig: Rig) -> None:
+    """What a cancelled claim had got is ready again without waiting for the lease, uncounted."""
+    for number in range(50):
+        await rig.queue.put(Ticket(id=f"t{number}", body=b"1"))
+    for turn in range(100):
+        claim = asyncio.create_task(
+            rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=0, limit=50)
+        )
+        for _ in range(turn % 10):
+            await asyncio.sleep(0)
+        claim.cancel()
+        await asyncio.wait([claim])
+        for lease in [] if claim.cancelled() else claim.result():
+            await rig.queue.nack(lease, delay_seconds=0, counted=False, reason="too late")
+
+    leases = []
+    while len(leases) < 50:
+        got = await rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=10, limit=50)
+        assert got, "some task is still leased to a claim that was cancelled"
+        leases += got
+    assert {lease.deliveries for lease in leases} == {1}
+
+
+async def test_a_claim_cancelled_with_its_outcome_in_hand(rig: Rig) -> None:
+    """Cancelled between the commit and its own next step, a claim hands back what it got."""
+    await rig.queue.put(Ticket(id="t", body=b"1"))
+    claim = asyncio.create_task(rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=0))
+    await asyncio.sleep(0)  # the claim has asked
+    time.sleep(0.2)  # noqa: ASYNC251  (the writer answers while this loop stands still)
+    asyncio.get_running_loop().call_soon(claim.cancel)  # runs after the answer, before the claim
+    await asyncio.wait([claim])
+    assert claim.cancelled()
+
+    (lease,) = await rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=10)
+    assert (lease.id, lease.deliveries, lease.handings) == ("t", 1, 2)
+
+
+async def test_a_put_of_this_process_wakes_a_claim(rig: Rig) -> None:
+    """A waiting claim of another queue object on the same file is woken, not left to poll."""
+    other = SqliteQueue(rig.file.again())
+    claim = asyncio.create_task(other.claim(owner="w", lease_seconds=5, wait_seconds=50))
+    await asyncio.sleep(0.3)
+    began = time.monotonic()
+    await rig.queue.put(Ticket(id="t", body=b"1"))
+
+    assert [lease.id for lease in await claim] == ["t"]
+    assert time.monotonic() - began < 5
+    await other.close()
+
+
+async def test_what_fails_half_way_is_undone(rig: Rig) -> None:
+    """A write that raises after writing leaves nothing, and its companions are kept."""
+    statement = "insert into task (id, queue, payload) values (?, 'tasks', 'x')"
+
+    def half(connection: sqlite3.Connection, arguments: list[Any]) -> list[Any]:
+        connection.executemany(statement, [(argument,) for argument in arguments])
+        if "bad" in arguments:
+            raise ValueError("half way")
+        return [None] * len(arguments)
+
+    outcomes = await asyncio.gather(
+        rig.queue.put(Ticket(id="kept", body=b"1")),
+        *[rig.file.write(half, name) for name in ("good", "bad", "better")],
+        return_exceptions=True,
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [bool, type(None), ValueError, type(None)]
+    states = [await rig.queue.state(name) for name in ("kept", "good", "bad", "better")]
+    assert states == ["ready", "ready", None, "ready"]
+
+
+async def test_writes_of_many_share_a_commit(rig: Rig) -> None:
+    """Two hundred puts at once cost a handful of transactions, not two hundred."""
+    before = rig.file.commits
+    await asyncio.gather(*[rig.queue.put(Ticket(id=f"t{n}", body=b"1")) for n in range(200)])
+
+    assert rig.file.commits - before < 50
+
+
+async def test_an_idle_claim_costs_next_to_nothing(rig: Rig) -> None:
+    """A worker that waits for tasks uses under two hundredths of a core."""
+    await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=0)
+    used, began = time.process_time(), time.monotonic()
+    await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=2)
+
+    assert (time.process_time() - used) / (time.monotonic() - began) < 0.02
+
+
+async def test_a_delayed_task_wakes_a_waiting_claim(rig: Rig) -> None:
+    """A claim that waits gets a task when it falls due, not at the end of its wait."""
+    await rig.queue.put(Ticket(id="t", body=b"1", not_before=time.time() + 0.3))
+    began = time.monotonic()
+
+    (lease,) = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=30)
+    assert lease.id == "t"
+    assert 0.2 < time.monotonic() - began < 5
+
+
+async def test_heartbeats_from_another_thread(rig: Rig) -> None:
+    """Leases and runs can be kept by an event loop of another thread."""
+    await rig.queue.put(Ticket(id="t", body=b"1"))
+    leases = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=5)
+    run = (await rig.store.open("t", owner="w", lease_seconds=5)).run
+    assert run is not None
+
+    async def beat() -> tuple[Any, Any]:
+        return (
+            await rig.queue.extend_many(leases, lease_seconds=60),
+            await rig.store.renew_many([run], lease_seconds=60),
+        )
+
+    assert await asyncio.to_thread(lambda: asyncio.run(beat())) == ([], [])
+
+
+async def test_another_program_puts_with_the_documented_statement(rig: Rig) -> None:
+    """The statement in the adapter's docstring, as it stands there, puts a task."""
+    text = sqlite.__doc__ or ""
+    (statement,) = [line.strip() for line in text.splitlines() if "INSERT INTO" in line]
+    other = sqlite3.connect(rig.path)
+    other.execute(statement)
+    other.commit()
+    other.close()
+
+    (lease,) = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=5)
+    assert (lease.id, lease.body) == ("my-id", '{"input": "…"}'.encode())
+    assert abs(lease.enqueued_at - time.time()) < 60
+    assert (lease.deliveries, lease.priority) == (1, 0)
+
+
+async def test_ten_thousand_hidden_tasks_do_not_slow_a_claim(rig: Rig) -> None:
+    """A long back-off of very many tasks costs the fresh ones nothing."""
+    later = time.time() + 3600
+    await asyncio.gather(
+        *[
+            rig.queue.put(Ticket(id=f"d{n}", body=b"1", priority=100, not_before=later))
+            for n in range(10_000)
+        ]
+    )
+    for number in range(100):
+        await rig.queue.put(Ticket(id=f"t{number}", body=b"1"))
+    used = time.process_time()
+    for _ in range(100):
+        assert await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=0)
+
+    assert time.process_time() - used < 0.5
