@@ -217,6 +217,8 @@ def build_working(
         lease_seconds=lease,
         poll_seconds=settings.queue.poll_seconds,
         clock=time.monotonic,
+        # Before the last delivery in any case, or neighbours would share it with the guilty one.
+        suspect_after=min(2, max(1, settings.queue.max_deliveries - 1)),
     )
     housekeeper = Housekeeper(
         queue,

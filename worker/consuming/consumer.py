@@ -15,11 +15,17 @@ from worker.telemetry.signals import ErrorUnhandled, QueueFailed, TasksDrained
 from worker.telemetry.tell import Telemetry
 
 _CLAIM_MAX = 64  # leases in one claim: enough to amortise it, few enough to share with others
+_QUARANTINE_SECONDS = 1.0  # until a suspect that was turned away may ask again
 _RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)  # between claims while the queue is away
 
 
 class Consumer:
-    """Runs up to `slots` tasks at once. A slot is taken before the claim."""
+    """Runs up to `slots` tasks at once. A slot is taken before the claim.
+
+    A task that was in work in `suspect_after` workers that went silent is a suspect: it, or one of
+    those that ran beside it, kills them. Suspects run one at a time, so that the guilty one dies
+    alone and the others are answered.
+    """
 
     def __init__(
         self,
@@ -33,6 +39,7 @@ class Consumer:
         lease_seconds: float,
         poll_seconds: float,
         clock: Callable[[], float],
+        suspect_after: int = 2,
     ) -> None:
         self.slots = slots
         self.held: dict[str, Held] = {}
@@ -44,6 +51,7 @@ class Consumer:
         self._lease_seconds = lease_seconds
         self._poll_seconds = poll_seconds
         self._clock = clock
+        self._suspect_after = suspect_after
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: asyncio.Task[list[Lease]] | None = None
         self._draining = asyncio.Event()
@@ -108,7 +116,7 @@ class Consumer:
                 continue
             failures = 0
             self.last_claim_at = self._clock()
-            for lease in leases:
+            for lease in await self._admitted(leases):
                 if self._draining.is_set():
                     # It came with the last claim: nothing has begun, so it goes back at once.
                     await self._desk.hand_back(Held(lease), "drain")
@@ -134,6 +142,25 @@ class Consumer:
             return []
         finally:
             self._claiming = None
+
+    async def _admitted(self, leases: list[Lease]) -> list[Lease]:
+        """Turn away every suspect but one, and that as well while another is at work."""
+        suspects = [lease for lease in leases if self._is_suspect(lease)]
+        if not suspects:
+            return leases
+        at_work = any(self._is_suspect(held.lease) for held in self.held.values())
+        away = suspects if at_work else suspects[1:]
+        # Waited for before the one begins: it may end this process before the next commit.
+        await asyncio.gather(
+            *(
+                self._desk.hand_back(Held(lease), "quarantine", delay_seconds=_QUARANTINE_SECONDS)
+                for lease in away
+            )
+        )
+        return [lease for lease in leases if lease not in away]
+
+    def _is_suspect(self, lease: Lease) -> bool:
+        return lease.lapses >= self._suspect_after
 
     async def _pause(self, seconds: float) -> None:
         try:

@@ -113,13 +113,18 @@ class DeliveryDesk:
             await self._settle(held, task, settlement, result, processing)
         return processing.settlement or "lost"
 
-    async def hand_back(self, held: Held, reason: str) -> None:
+    async def hand_back(self, held: Held, reason: str, *, delay_seconds: float = 0.0) -> None:
         """Give a task up unfinished, without using up a delivery."""
         try:
             if held.run is not None:
                 await self._journal.release(held.run)
-            await self._queue.nack(held.lease, delay_seconds=0.0, counted=False, reason=reason)
-            self._telemetry.tell(TaskSettled(self._queue.name, held.lease.id, "release"))
+            await self._queue.nack(
+                held.lease, delay_seconds=delay_seconds, counted=False, reason=reason
+            )
+            settled = TaskSettled(
+                self._queue.name, held.lease.id, "release", delay_seconds=delay_seconds
+            )
+            self._telemetry.tell(settled)
         except (LeaseLost, StoreUnavailable, QueueUnavailable):
             # Then the lease runs out by itself, and the next owner fences this one.
             self._telemetry.tell(LeaseWasLost(self._queue.name, held.lease.id))

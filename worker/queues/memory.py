@@ -40,6 +40,7 @@ class _Row:
     state: str = "ready"
     deliveries: int = 0
     handings: int = 0
+    lapses: int = 0
     token: int = 0
     owner: str = ""
     lease_until: float = 0.0
@@ -88,6 +89,7 @@ class _Shelf:
         expired = [row for row in self.leased.values() if row.lease_until <= now]
         if expired:
             row = min(expired, key=lambda row: row.lease_until)
+            row.lapses += 1
             row.note(lease_ran_out(delivery=row.deliveries, owner=row.owner))
             return row
         while self.ready:
@@ -372,6 +374,7 @@ def _lease(row: _Row, expires_at: float) -> Lease:
         enqueued_at=row.enqueued_at,
         expires_at=expires_at,
         priority=row.priority,
+        lapses=row.lapses,
     )
 
 

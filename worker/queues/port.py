@@ -35,7 +35,8 @@ class Lease:
     """The right to work on one task until `expires_at` (monotonic seconds of this process).
 
     `deliveries` counts the counted handings of this task, this one included; `handings` counts all
-    of them, so that a redelivery is recognisable even when it was not counted. `token` is the
+    of them, so that a redelivery is recognisable even when it was not counted. `lapses` counts the
+    owners that let the lease of this task run out: they may have died of it. `token` is the
     engine's own proof of ownership and is opaque.
     """
 
@@ -47,6 +48,7 @@ class Lease:
     enqueued_at: float
     expires_at: float
     priority: int = 0
+    lapses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class Queue(Protocol):
     and writes nothing; a known id is still told apart from a full queue. Q26 `prune` forgets
     settled tasks and, with them, their ids; waiting, leased and dead ones stay. Q27 `state` tells
     where a task is, in the words of `depth`; `done` once settled, None when the engine knows it not.
+    Q28 each lease that ran out adds one to `lapses`; nothing takes it away again.
 
     A lease whose time has run out counts as ready. `nack(counted=False)` with a delay parks,
     `nack(counted=True)` with a delay postpones; `depth` tells the two apart.

@@ -161,11 +161,10 @@ class SqliteQueue:
 
     async def prune(self, *, older_than_seconds: float) -> int:
         """See the port: forget settled tasks, some hundred in each transaction."""
-        before, total = self._clock() - older_than_seconds, 0
-        while gone := await self._write(self._prune, before):
+        before, total, gone = self._clock() - older_than_seconds, 0, PRUNE_BATCH
+        while gone == PRUNE_BATCH:
+            gone = await self._write(self._prune, before)
             total += gone
-            if gone < PRUNE_BATCH:
-                break
         return total
 
     def sibling(self, name: str) -> SqliteQueue:
@@ -378,7 +377,7 @@ def _key(lease: Lease) -> tuple[int, int]:
 
 
 def _lease(row: Any, expires_at: float) -> Lease:
-    _, number, token, task_id, body, deliveries, handings, enqueued_at, priority = row
+    _, number, token, task_id, body, deliveries, handings, enqueued_at, priority, lapses = row
     return Lease(
         id=task_id,
         body=body.encode() if isinstance(body, str) else body,
@@ -388,6 +387,7 @@ def _lease(row: Any, expires_at: float) -> Lease:
         enqueued_at=enqueued_at,
         expires_at=expires_at,
         priority=priority,
+        lapses=lapses,
     )
 
 

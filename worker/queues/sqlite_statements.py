@@ -32,6 +32,7 @@ create table if not exists task (
   rank real as (ready_at - {AGEING_SECONDS} * priority) virtual,
   deliveries integer not null default 0,
   handings integer not null default 0,
+  lapses integer not null default 0,
   token integer not null default 0,
   owner text not null default '',
   leased_at real,
@@ -73,7 +74,8 @@ _CLAIM = """
 update task set state = 'leased', deliveries = deliveries + 1, handings = handings + 1,
   token = random(), owner = :owner, leased_at = :now, lease_until = :until {more}
 where number in ({which} limit :limit)
-returning rank, number, token, id, payload, deliveries, handings, enqueued_at, priority
+returning rank, number, token, id, payload, deliveries, handings, enqueued_at, priority,
+  lapses
 """
 CLAIM_READY = _CLAIM.format(
     more="",
@@ -82,7 +84,7 @@ CLAIM_READY = _CLAIM.format(
   order by rank, number""",
 )
 CLAIM_EXPIRED = _CLAIM.format(
-    more=", history = "
+    more=", lapses = lapses + 1, history = "
     + _NOTE.format(line="'delivery ' || deliveries || ': the lease of ' || owner || ' ran out'"),
     which="""
   select number from task where queue = :queue and state = 'leased' and lease_until <= :now

@@ -62,6 +62,20 @@ class QueueLeases(QueueCase):
         assert (second.deliveries, second.handings) == (2, 2)
         assert second.token != first.token
 
+    async def test_q28_lapses(self, queue: Queue, harness: QueueHarness) -> None:
+        """Leases that ran out are counted, and neither a hand-back nor a redrive forgets them."""
+        await queue.put(Ticket(id="a", body=b"1"))
+        for lapses in range(3):
+            assert (await self.take_one(queue)).lapses == lapses
+            await harness.pass_time(self.lease_seconds * 1.1)
+        await queue.nack(await self.take_one(queue), delay_seconds=0, counted=False, reason="drain")
+        lease = await self.take_one(queue)
+        assert lease.lapses == 3
+        await queue.dead_letter(lease, reason="x")
+        await queue.redrive("a")
+
+        assert (await self.take_one(queue)).lapses == 3
+
     async def test_q05_ack(self, queue: Queue, harness: QueueHarness) -> None:
         """A settled task never comes back, and settling it twice is harmless."""
         await queue.put(Ticket(id="a", body=b"1"))
