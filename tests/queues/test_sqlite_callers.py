@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
 from typing import Any
 
@@ -68,6 +69,28 @@ async def test_a_claim_cancelled_with_its_outcome_in_hand(rig: Rig) -> None:
 
     (lease,) = await rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=10)
     assert (lease.id, lease.deliveries, lease.handings) == ("t", 1, 2)
+
+
+async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
+    """Cancelled while the writer is at it, a claim hands back what it turns out to have got."""
+    writing, go_on = threading.Event(), threading.Event()
+
+    def clock() -> float:
+        writing.set()
+        assert go_on.wait(10)
+        return time.time()
+
+    await rig.queue.put(Ticket(id="t", body=b"1"))
+    slow = SqliteQueue(rig.file.again(), clock=clock)
+    claim = asyncio.create_task(slow.claim(owner="w", lease_seconds=900, wait_seconds=0))
+    await asyncio.to_thread(writing.wait, 10)
+    claim.cancel()
+    await asyncio.wait([claim])
+    go_on.set()
+
+    (lease,) = await rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=10)
+    assert (lease.id, lease.deliveries, lease.handings) == ("t", 1, 2)
+    await slow.close()
 
 
 async def test_a_put_of_this_process_wakes_a_claim(rig: Rig) -> None:
