@@ -142,3 +142,25 @@ async def test_a_write_that_times_out_is_unknown_not_failed(start, ask):
 
     assert [(c.source, c.attempts) for c in result.tool_calls] == [("unknown", 1)]
     assert "unknown" in result.answer
+
+
+async def test_a_run_of_a_newer_worker_is_handed_back_not_given_up(start, monkeypatch):
+    """During a rolling deploy an old worker may meet a journal that it cannot read."""
+    from worker.store import codec
+    from worker.telemetry.signals import TaskProcessing
+
+    async with start(answer("done"), running=False) as worker:
+        await worker._open()
+        opened = await worker.store.open("t1", owner="newer", lease_seconds=5)
+        await worker.store.append(opened.run, [BEGUN])
+        await worker.store.release(opened.run)
+        monkeypatch.setitem(codec.VERSIONS, "tool_started", 0)
+        await worker.submit(Task("t1", "q"))
+        worker._working = asyncio.create_task(worker._work())
+        while not worker.ears.of(TaskProcessing, "settled"):  # noqa: ASYNC110  (told, not awaited)
+            await asyncio.sleep(0)
+        await worker.stop()
+
+        settled = worker.ears.of(TaskProcessing, "settled")
+        assert [s.settlement for s in settled] == ["release"]
+        assert await worker.queue.inner.dead() == []

@@ -14,6 +14,7 @@ from worker.core.errors import (
     RunBusy,
     StoreUnavailable,
     TaskInvalid,
+    UnknownEvent,
 )
 from worker.core.limits import Status
 from worker.core.settlement import (
@@ -38,6 +39,8 @@ from worker.telemetry.signals import (
     TaskSettled,
 )
 from worker.telemetry.tell import Telemetry
+
+_NEWER_SECONDS = 10.0  # until a run that only a newer worker can read is looked at again
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,10 @@ class DeliveryDesk:
         except (StoreUnavailable, QueueUnavailable) as error:
             processing.error_type, processing.error = "connection", str(error)
             return None, None
+        except UnknownEvent as error:
+            # A deploy is under way, and a newer worker began this run: it is for one of those.
+            processing.error_type, processing.error = "other", str(error)
+            return settle_handed_back(str(error), delay_seconds=_NEWER_SECONDS), None
         except IllegalEvent as error:
             processing.error_type, processing.error = "internal", str(error)
             return await self._give_up(task, f"corrupt journal: {error}")

@@ -17,6 +17,7 @@
     ├─ QueueFull                       a submit was refused; nothing was written
     └─ QueueUnavailable · StoreUnavailable     driver error in __cause__
     IllegalEvent (AssertionError)      a bug or a corrupt journal; dead-letter with the event
+    └─ UnknownEvent                    written by a newer worker; hand the run back to one
 
 The docstring of a class is its default message.
 """
@@ -168,3 +169,18 @@ class StoreUnavailable(WorkerError):
 
 class IllegalEvent(AssertionError):
     """An event that cannot follow what has happened: a bug, or a corrupt journal."""
+
+
+class UnknownEvent(IllegalEvent):
+    """The journal holds an event that this version of the worker cannot read.
+
+    `kind` and `version` name it. Usually a newer worker wrote it: hand the run back to one.
+    """
+
+    def __init__(self, kind: object, version: object, known: int | None = None) -> None:
+        problem = "this worker knows no such event"
+        if known:
+            problem = f"this worker reads it up to version {known}"
+        super().__init__(f"journal event {kind!r} version {version!r}: {problem}")
+        self.kind = kind
+        self.version = version

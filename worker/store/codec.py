@@ -16,7 +16,7 @@ from typing import Any, cast
 import orjson
 
 from worker.core import events
-from worker.core.errors import IllegalEvent
+from worker.core.errors import IllegalEvent, UnknownEvent
 from worker.core.events import Event
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
 from worker.core.task import Result
@@ -51,24 +51,6 @@ _FIELDS = {
 # What orjson cannot write (a lone surrogate, an integer beyond 64 bits) is written by json. The
 # blank in front, which JSON allows, sends it back to json: orjson would not read it the same.
 _BY_JSON = b" "
-
-
-class UnknownEvent(IllegalEvent):
-    """The journal holds an event that this version of the worker cannot read.
-
-    `kind` and `version` name it. Usually a newer worker wrote it: hand the run back to one.
-    """
-
-    def __init__(self, kind: object, version: object) -> None:
-        known = VERSIONS.get(kind) if isinstance(kind, str) else None
-        problem = (
-            f"this worker reads it up to version {known}"
-            if known
-            else "this worker knows no such event"
-        )
-        super().__init__(f"journal event {kind!r} version {version!r}: {problem}")
-        self.kind = kind
-        self.version = version
 
 
 def dump(value: Any) -> bytes:
@@ -130,7 +112,7 @@ def _event(envelope: Data) -> Event:
     name, version = envelope["kind"], envelope["v"]
     kind = KINDS.get(name)
     if kind is None or not 1 <= version <= VERSIONS[name]:
-        raise UnknownEvent(name, version)
+        raise UnknownEvent(name, version, VERSIONS.get(name))
     data = envelope["data"]
     while version < VERSIONS[name]:
         data = UPCASTS[name, version](data)
