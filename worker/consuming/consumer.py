@@ -125,10 +125,13 @@ class Consumer:
                     self._start(lease)
 
     async def _claim(self) -> list[Lease]:
+        # The first one does not wait for tasks: it tells that the queue is there, and so that the
+        # worker is ready.
+        is_first = self.last_claim_at is None
         claim = self._queue.claim(
             owner=self._owner,
             lease_seconds=self._lease_seconds,
-            wait_seconds=self._poll_seconds,
+            wait_seconds=0.0 if is_first else self._poll_seconds,
             limit=min(self.slots - len(self._tasks), _CLAIM_MAX),
         )
         # A task of its own, so that a drain can end the wait and nothing else.
