@@ -156,6 +156,8 @@ def test_interrupt_is_130():
         }
         command = [sys.executable, "-m", "worker", "ask", "x"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        # A job in the background of a shell inherits an ignored SIGINT; a terminal's does not.
+        pipes["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
         with subprocess.Popen(command, env=environment, **pipes) as process:
             try:
                 connection, _ = silent.accept()
