@@ -1,11 +1,12 @@
 """The lean floor: the least that runs an agent loop with the telemetry that we promise.
 
 A bare loop over httpx with the worker's transport: six spans to a batch processor whose exporter
-does nothing, seven structlog lines of JSON with trace ids, Prometheus counters and histograms. No
-journal, queue, guard, retry, redaction or validation. The worker is told as a multiple of this.
+does nothing, seven structlog lines of JSON with trace ids, Prometheus counters and histograms; no
+journal, queue, guard, retry, redaction or validation.
 """
 
 import time
+from functools import cache
 from typing import Any
 
 import orjson
@@ -15,13 +16,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-REGISTRY = CollectorRegistry()
-LABELS = ("kind", "name")
-CALLS = Counter("lean_calls", "Calls made.", LABELS, registry=REGISTRY)
-SECONDS = Histogram("lean_call_seconds", "How long they took.", LABELS, registry=REGISTRY)
-TOKENS = Counter("lean_tokens", "Tokens used.", ("direction",), registry=REGISTRY)
-RUNS = Counter("lean_runs", "Loops that ended.", ("status",), registry=REGISTRY)
-RUN_SECONDS = Histogram("lean_run_seconds", "How long they took.", registry=REGISTRY)
+KEPT = {"registry": CollectorRegistry()}
+JSON, LABELS = {"content-type": "application/json"}, ("kind", "name")
+CALLS = Counter("lean_calls", "Calls made.", LABELS, **KEPT)
+SECONDS = Histogram("lean_call_seconds", "How long they took.", LABELS, **KEPT)
+INPUT, OUTPUT = (Counter(f"lean_{way}_tokens", "Tokens.", **KEPT) for way in ("in", "out"))
+children = cache(lambda *key: (CALLS.labels(*key), SECONDS.labels(*key)))
+RUNS = Counter("lean_runs", "Loops that ended.", ("status",), **KEPT).labels("success")
+RUN_SECONDS = Histogram("lean_run_seconds", "How long they took.", **KEPT)
 
 
 class NoExporter(SpanExporter):
@@ -48,21 +50,19 @@ class Lean:
         self.tracer = provider.get_tracer("lean")
         stamps = [structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso")]
         render = structlog.processors.JSONRenderer(serializer=orjson.dumps)
-        level = structlog.make_filtering_bound_logger("info")
-        self.log = structlog.wrap_logger(
-            structlog.BytesLogger(log), processors=[*stamps, add_trace, render], wrapper_class=level
-        ).bind(service="lean")
+        how = {"wrapper_class": structlog.make_filtering_bound_logger("info")}
+        out, steps = structlog.BytesLogger(log), [*stamps, add_trace, render]
+        self.log = structlog.wrap_logger(out, processors=steps, **how).bind(service="lean")
 
     async def run(self, question: str) -> str:
         """Answer a question; tools are called as the model asks for them."""
-        messages: list[dict[str, Any]] = [{"role": "user", "content": question}]
-        began = time.perf_counter()
+        began, messages = time.perf_counter(), [{"role": "user", "content": question}]
         with self.tracer.start_as_current_span("invoke_agent"):
             self.log.info("loop.start", user_input=question)
             while (message := await self.think(messages)).get("tool_calls"):
                 messages.append(message)
                 messages.extend([await self.act(call) for call in message["tool_calls"]])
-            RUNS.labels("success").inc()
+            RUNS.inc()
             RUN_SECONDS.observe(time.perf_counter() - began)
             self.log.info("loop.end", status="success", steps=len(messages) // 2 + 1)
         return message["content"]
@@ -72,28 +72,28 @@ class Lean:
         with self.tracer.start_as_current_span("chat mock-1") as span:
             began = time.perf_counter()
             body = orjson.dumps({"model": "mock-1", "messages": messages, "tools": self.schemas})
-            headers = {"content-type": "application/json"}
-            response = await self.client.post(self.url, content=body, headers=headers)
+            response = await self.client.post(self.url, content=body, headers=JSON)
             response.raise_for_status()
             reply = orjson.loads(response.content)
             span.set_attribute("gen_ai.usage.input_tokens", reply["usage"]["prompt_tokens"])
-            TOKENS.labels("input").inc(reply["usage"]["prompt_tokens"])
-            TOKENS.labels("output").inc(reply["usage"]["completion_tokens"])
+            INPUT.inc(reply["usage"]["prompt_tokens"])
+            OUTPUT.inc(reply["usage"]["completion_tokens"])
             self.told("model", "mock-1", time.perf_counter() - began)
         return reply["choices"][0]["message"]
 
     async def act(self, call: dict[str, Any]) -> dict[str, Any]:
         """Call a tool."""
-        name, arguments = call["function"]["name"], orjson.loads(call["function"]["arguments"])
+        name, text = call["function"]["name"], call["function"]["arguments"]
         with self.tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             began = time.perf_counter()
-            result = await self.tools[name](**arguments)
+            result = await self.tools[name](**orjson.loads(text))
             self.told("tool", name, time.perf_counter() - began)
         return {"role": "tool", "tool_call_id": call["id"], "content": result}
 
     def told(self, kind: str, name: str, seconds: float) -> None:
         """Count a call and log it."""
-        CALLS.labels(kind, name).inc()
-        SECONDS.labels(kind, name).observe(seconds)
+        calls, durations = children(kind, name)
+        calls.inc()
+        durations.observe(seconds)
         self.log.info(f"{kind}.after", name=name, execution_time=seconds)

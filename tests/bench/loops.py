@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import aiohttp
 import httpx
@@ -54,6 +54,16 @@ class OwnReply:
         """Nothing to do: it was checked."""
 
 
+class Unflushed:
+    """A file that is written in blocks, as the worker's is, and not line by line."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write = file.write
+
+    def flush(self) -> None:
+        """Wait for a full block."""
+
+
 async def build(options: Any, gauge: Gauge, folder: Path, stack: AsyncExitStack) -> Run:
     """Return the loop of a kind, ready to run."""
     limit, url = options.concurrency + 8, f"{options.url}/chat/completions"
@@ -72,7 +82,7 @@ async def build(options: Any, gauge: Gauge, folder: Path, stack: AsyncExitStack)
         )
     if options.kind in ("httpx", "transport"):
         return Bare(over_httpx(client, url), tools, schemas).run
-    log = stack.enter_context((folder / "lines.jsonl").open("wb"))
+    log = Unflushed(stack.enter_context((folder / "lines.jsonl").open("wb")))
     client = OwnClient(own) if options.kind == "lean-own" else client
     return Lean(client, url, tools, schemas, log).run
 
