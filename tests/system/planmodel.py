@@ -66,8 +66,8 @@ def _handler(model: PlanModel) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             asked, message = reply_to(body["messages"])
-            model.asked.append(asked)
             model.before_reply(asked)
+            model.asked.append(asked)  # whoever sees it here may rely on what came before
             payload = json.dumps(completion(message)).encode()
             head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}"
             self.wfile.write(head.encode() + b"\r\n\r\n" + payload)

@@ -81,6 +81,11 @@ class Process:
         self.send(signal.SIGKILL)
         self.popen.wait(10)
 
+    def freeze(self) -> None:
+        """Stop it where it stands, and come back when every thread of it does."""
+        self.send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.popen.pid, os.WSTOPPED)
+
     async def ended(self, *, within: float) -> int:
         """Wait for its end and return its exit code (-9 after a kill)."""
         what = f"the end of {self.name}"
@@ -101,6 +106,11 @@ class Process:
     def events(self) -> list[str]:
         """The names of the lines in the log."""
         return [line["event"] for line in self.lines()]
+
+    async def said(self, event: str, *, within: float = 10.0) -> None:
+        """Wait for a line in the log; lines come a moment after what they tell of."""
+        what = f"{event} in the log of {self.name}"
+        await until(lambda: event in self.events(), within=within, what=what)
 
     def ask(self, page: str) -> tuple[int, str]:
         """GET a page of the admin listener: status (0: nobody answers) and body."""

@@ -80,7 +80,7 @@ async def test_signal_during_the_start_ends_the_worker(site):
     """SIGTERM while the queue's file still keeps it waiting: it drains as soon as it runs."""
     lock = await locked(site)
     first = site.start()
-    await until(lambda: "worker.start" in first.events(), within=15, what="the start")
+    await first.said("worker.start")
     first.send(signal.SIGTERM)
     lock.close()
     code = await first.ended(within=10)

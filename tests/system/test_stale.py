@@ -14,20 +14,20 @@ async def test_stopped_worker_is_fenced_when_it_goes_on(site, place):
     """SIGSTOP for longer than the lease: taken over, and what comes later writes nothing."""
     first = site.start()
     if place == "model":
-        site.model.before_reply = lambda asked: asked.step == 2 and first.send(signal.SIGSTOP)
+        site.model.before_reply = lambda asked: asked.step == 2 and first.freeze()
     plan = "book a, book b" if place == "model" else "book a, hold go, book b"
     await site.submit("t", plan, reply_to="queue:results")
     if place == "model":
         await until(lambda: site.model.counts("t").get(2), within=10, what="the second question")
     else:
         await site.effect("hold go")
-        first.send(signal.SIGSTOP)
+        first.freeze()
     site.model.before_reply = lambda asked: None
     site.ask_for("go")
     second = site.start()
     result = await site.result("t", within=8)
     first.send(signal.SIGCONT)
-    await until(lambda: "lease.lost" in first.events(), within=10, what="the stale worker to know")
+    await first.said("lease.lost")
     exit_codes = [await first.stop(), await second.stop()]
     after = await site.store.result("t")
 
@@ -55,7 +55,7 @@ async def test_blocked_loop_turns_red_and_is_taken_over(site):
     code, metrics = first.ask("/metrics")
     result = await site.result("t", within=8)
     site.ask_for("free")
-    await until(lambda: "lease.lost" in first.events(), within=10, what="the stale worker to know")
+    await first.said("lease.lost")
     await until(lambda: first.ask("/healthz")[0] == 200, within=5, what="health to come back")
     exit_codes = [await first.stop(), await second.stop()]
 
