@@ -243,6 +243,7 @@ class Worker:
             now=time.time,
             new_id=new_task_id,
             known_tools=lambda: self.registry.names,
+            interrupt=self.consumer.cancel,
         )
         self._prepare_metrics()
 

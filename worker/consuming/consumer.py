@@ -65,6 +65,7 @@ class Consumer:
             lease_seconds=lease_seconds,
             clock=clock,
             on_lost=self._on_lost,
+            on_cancel=desk.interrupt,
         )
 
     def __repr__(self) -> str:
@@ -82,6 +83,13 @@ class Consumer:
         self._changed.set()
         if self._claiming is not None:
             self._claiming.cancel()  # it may wait for long yet, and then get what it must not have
+
+    def cancel(self, task_id: str) -> None:
+        """Let a run of this process see at once that it is cancelled, as the journal has noted."""
+        for held in self.held.values():
+            if held.run is not None and held.run.id == task_id:
+                held.run.cancel_requested = True
+                self._desk.interrupt(task_id)
 
     async def run(self, *, drain_seconds: float) -> None:
         """Work until `stop_claiming`, then drain: finish within `drain_seconds`, else hand back.

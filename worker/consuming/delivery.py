@@ -116,6 +116,10 @@ class DeliveryDesk:
             await self._settle(held, task, settlement, result, processing)
         return processing.settlement or "lost"
 
+    def interrupt(self, run_id: str) -> None:
+        """End the waiting for the model of a run that is cancelled."""
+        self._runner.interrupt(run_id)
+
     async def hand_back(self, held: Held, reason: str, *, delay_seconds: float = 0.0) -> None:
         """Give a task up unfinished, without using up a delivery."""
         try:

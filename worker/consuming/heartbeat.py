@@ -29,6 +29,7 @@ class Heartbeat:
         lease_seconds: float,
         clock: Callable[[], float],
         on_lost: Callable[[str], None],
+        on_cancel: Callable[[str], None],
     ) -> None:
         self._queue = queue
         self._journal = journal
@@ -36,6 +37,7 @@ class Heartbeat:
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._on_lost = on_lost
+        self._on_cancel = on_cancel
         self._renewed_at: dict[str, float] = {}
 
     async def run(self, held: Mapping[str, Held]) -> None:
@@ -77,6 +79,9 @@ class Heartbeat:
         )
         for run in lost_runs:
             self._lose(runs.get(id(run)), held)
+        for run in opened:
+            if run.cancel_requested:
+                self._on_cancel(run.id)
         for lease in lost_leases:
             self._lose(leases.get(lease.token), held)
 

@@ -55,6 +55,7 @@ class Finish:
     error: str | None = None
     transient: bool = False
     retry_after_seconds: float | None = None
+    attempted: bool = True
 
 
 Effect = CallModel | CallTools | AddNote | Park | Finish

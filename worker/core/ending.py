@@ -71,7 +71,12 @@ def out_of_steps(loop: Loop) -> Finish:
 def failed(loop: Loop, failure: ModelFailed) -> Finish:
     """The model gave no usable reply."""
     return Finish(
-        failure.status, failure.text, failure.error, failure.transient, failure.retry_after_seconds
+        failure.status,
+        failure.text,
+        failure.error,
+        failure.transient,
+        failure.retry_after_seconds,
+        failure.attempted,
     )
 
 

@@ -125,6 +125,7 @@ class ModelError(WorkerError):
 
     `status` is the ending (see `limits.Status`) this leads to when nothing else helps; `transient`
     tells that the same request may succeed later; `text` is what the model did say, if anything.
+    `attempted` is False when no request was made at all: the breaker was open, or no slot was free.
     """
 
     def __init__(
@@ -135,8 +136,10 @@ class ModelError(WorkerError):
         transient: bool = False,
         text: str = "",
         retry_after_seconds: float | None = None,
+        attempted: bool = True,
     ) -> None:
         super().__init__(message)
+        self.attempted = attempted
         self.status = status
         self.transient = transient
         self.text = text

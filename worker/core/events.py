@@ -46,6 +46,7 @@ class ModelFailed:
     transient: bool
     text: str = ""
     retry_after_seconds: float | None = None
+    attempted: bool = True  # False: no request was made, so no delivery is used up
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,17 +50,28 @@ class Deliveries:
 
 
 def settle_ended(
-    status: str, error: str | None, deliveries: Deliveries, *, hint_seconds: float | None = None
+    status: str,
+    error: str | None,
+    deliveries: Deliveries,
+    *,
+    hint_seconds: float | None = None,
+    attempted: bool = True,
 ) -> Settlement:
     """Turn an ending into one action.
 
-    `hint_seconds` is what the dependency asked for (Retry-After); the longer wait wins.
+    `hint_seconds` is what the dependency asked for (Retry-After, or the time until its breaker
+    lets a trial through); the longer wait wins. With `attempted=False` nothing was asked of the
+    dependency at all, and the delivery does not count: an outage of minutes must not empty the
+    queue into the dead letters. The deadline of the run bounds how long that may go on.
     """
     reason = f"{status}: {error}" if error else str(status)
     if status in PERMANENT:
         return Settlement("dead_letter", reason=reason)
     if status not in TRANSIENT:
         return Settlement("ack", reason=reason)
+    if not attempted:
+        delay = max(deliveries.backoff_seconds, hint_seconds or 0.0)
+        return Settlement("retry", delay_seconds=delay, counted=False, reason=reason)
     if deliveries.used_up:
         return Settlement(
             "dead_letter", reason=f"{reason} (delivery {deliveries.number} of {deliveries.limit})"

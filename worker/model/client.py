@@ -166,7 +166,9 @@ class ChatModel:
         if outcome.error is not None:
             operation.error_type = outcome.error_type or "other"
             operation.error = str(outcome.error)
-            raise _model_error(outcome, has_deadline=left is not None)
+            failed = _model_error(outcome, has_deadline=left is not None)
+            failed.attempted = asked.made > 0
+            raise failed
         reply = outcome.value
         assert reply is not None, "a guard without a fallback gives a value or an error"
         reply = replace(reply, attempts=asked.made, usage=self._priced(reply.usage))
@@ -308,7 +310,7 @@ def _ruling(failure: ModelFailure) -> Ruling:
     )
 
 
-def _model_error(outcome: Outcome[Reply], *, has_deadline: bool) -> Exception:
+def _model_error(outcome: Outcome[Reply], *, has_deadline: bool) -> ModelError:
     """Turn the last error into the ending it leads to."""
     error, hint = outcome.error, outcome.retry_after_seconds
     status, transient = Status.ERROR, False

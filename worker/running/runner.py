@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,7 @@ from worker.core.errors import ModelError
 from worker.core.events import Ended, ModelFailed, ModelReplied, NoteAdded, Resumed
 from worker.core.limits import Status, final_status
 from worker.core.loop import Loop
-from worker.core.messages import ReplyKind
+from worker.core.messages import Reply, ReplyKind
 from worker.core.opening import Opening, limits_of, open_run
 from worker.core.settlement import Deliveries, Settlement, settle_ended, settle_parked
 from worker.core.task import Result, Task
@@ -33,8 +34,12 @@ class RunEnd:
     result: Result | None = None
 
 
+class Interrupted(Exception):
+    """The run was cancelled while it waited for the model."""
+
+
 class Runner:
-    """Executes runs, any number at once; it holds nothing of any of them."""
+    """Executes runs, any number at once; it holds nothing of any of them but who waits."""
 
     def __init__(
         self,
@@ -56,6 +61,16 @@ class Runner:
         self._opening = opening
         self._worker = worker
         self._wall = wall
+        self._thinking: dict[str, asyncio.Task[Any]] = {}  # runs that wait for the model
+
+    def interrupt(self, run_id: str) -> None:
+        """End the waiting for the model of a run whose cancel has been noted in its `Run`.
+
+        Tools are left alone: what they have begun, they finish.
+        """
+        waiting = self._thinking.get(run_id)
+        if waiting is not None:
+            waiting.cancel()
 
     async def run(
         self,
@@ -120,13 +135,12 @@ class Runner:
         loop = recorder.loop
         with self._telemetry.watch(Step(effect.step)) as step:
             await self._think(effect, task, recorder, offered)
-            if loop.failed is not None:
-                step.outcome, step.error_type = "error", "other"
+            if loop.failed is not None or recorder.run.cancel_requested:
+                step.outcome = "error"
+                step.error_type = "other" if loop.failed is not None else "cancelled"
                 return
             kind = loop.last.kind if loop.last else None
             step.outcome = "final_answer" if kind is ReplyKind.ANSWER else "tool_calls"
-            if recorder.run.cancel_requested:
-                return
             following = loop.next(self._wall())
             if isinstance(following, CallTools):
                 await self._caller.perform(following, task, recorder)
@@ -142,7 +156,9 @@ class Runner:
             run_id=task.id,
         )
         try:
-            reply = await self.model.reply(request)
+            reply = await self._reply(request, recorder)
+        except Interrupted:
+            return  # the loop sees that the run is cancelled
         except ModelError as error:
             failure = ModelFailed(
                 at=self._wall(),
@@ -151,6 +167,7 @@ class Runner:
                 transient=error.transient,
                 text=error.text,
                 retry_after_seconds=error.retry_after_seconds,
+                attempted=error.attempted,
             )
             await recorder.record(failure)
         else:
@@ -160,6 +177,21 @@ class Runner:
                 recorder.defer(replied)
             else:
                 await recorder.record(replied)
+
+    async def _reply(self, request: ModelRequest, recorder: Recorder) -> Reply:
+        """Ask the model; a cancel of the run ends the waiting. Raises Interrupted for that."""
+        current = asyncio.current_task()
+        assert current is not None
+        self._thinking[recorder.run.id] = current
+        try:
+            return await self.model.reply(request)
+        except asyncio.CancelledError:
+            # Ours alone, and not the drain's, the lease's or the caller's as well?
+            if not recorder.run.cancel_requested or current.uncancel() > 0:
+                raise
+            raise Interrupted from None
+        finally:
+            self._thinking.pop(recorder.run.id, None)
 
     async def _end(
         self,
@@ -173,8 +205,13 @@ class Runner:
         if isinstance(effect, Park):
             await self._journal.release(recorder.run)
             return RunEnd(settle_parked(max(0.0, (effect.until or now) - now), effect.reason))
-        hint = effect.retry_after_seconds
-        settlement = settle_ended(effect.status, effect.error, deliveries, hint_seconds=hint)
+        settlement = settle_ended(
+            effect.status,
+            effect.error,
+            deliveries,
+            hint_seconds=effect.retry_after_seconds,
+            attempted=effect.attempted or deliveries.limit == 1,
+        )
         if settlement.action == "retry":
             operation.error = effect.error
             await self._journal.release(recorder.run)

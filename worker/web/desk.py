@@ -15,7 +15,7 @@ from worker.core.errors import TaskInvalid
 from worker.core.limits import Status
 from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
-from worker.intake import read_task
+from worker.intake import check_reply_to, read_task
 from worker.queues.port import Queue, Ticket
 from worker.store.port import Journal, RunView
 
@@ -24,6 +24,7 @@ RUNNING = "running"
 FINISHED = "finished"
 CANCELLING = "cancelling"
 BEYOND_ALL_EVENTS = 2**53  # a view after this number holds no events
+_IN_WORK = (RUNNING, CANCELLING)
 _QUEUE_WORDS = {"leased": RUNNING, "dead": FINISHED, "done": FINISHED}
 
 
@@ -37,7 +38,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """Where a task is: queued, running or finished, and its result once there is one.
+    """Where a task is: queued, running, cancelling or finished, and its result once there is one.
 
     `place` is the queue's word (ready, delayed, parked, leased, dead, done), where it has one.
     """
@@ -54,7 +55,7 @@ class TaskView:
             "id": self.id,
             "status": self.status,
             "place": self.place,
-            "worker": self.run.owner if self.run and self.status == RUNNING else None,
+            "worker": self.run.owner if self.run and self.status in _IN_WORK else None,
             "created_at": rfc3339(self.run.created_at) if self.run else None,
             "updated_at": rfc3339(self.run.updated_at) if self.run else None,
             "result": result_to_wire(self.result) if self.result else None,
@@ -72,12 +73,14 @@ class Desk:
         now: Callable[[], float],
         new_id: Callable[[], str],
         known_tools: Callable[[], Collection[str]] | None = None,
+        interrupt: Callable[[str], object] | None = None,
     ) -> None:
         self._queue = queue
         self._journal = journal
         self._now = now
         self._new_id = new_id
         self._known_tools = known_tools
+        self._interrupt = interrupt
 
     async def submit(
         self, body: bytes, *, content_type: str | None = None, traceparent: str | None = None
@@ -88,6 +91,7 @@ class Desk:
         """
         task = read_task(body, default_id=self._new_id(), content_type=content_type)
         self._check_tools(task)
+        check_reply_to(task, queue=self._queue.name)
         if traceparent and not task.traceparent and len(traceparent) < 100:
             task = replace(task, traceparent=traceparent)
         # Our own spelling goes into the queue: valid once, valid for whoever reads it later.
@@ -105,6 +109,9 @@ class Desk:
         place = await self._queue.state(task_id)
         if result is not None:
             return TaskView(task_id, FINISHED, place, run, result)
+        # Asked of open runs alone: whatever else is cancelled has its result at once.
+        if run and run.state == "open" and await self._journal.cancel_requested(task_id):
+            return TaskView(task_id, CANCELLING, place, run)
         if place is not None:
             return TaskView(task_id, _QUEUE_WORDS.get(place, QUEUED), place, run)
         if run is not None:
@@ -122,6 +129,8 @@ class Desk:
             return view
         if view.run is not None and view.run.state == "open":
             await self._journal.request_cancel(task_id)
+            if self._interrupt is not None:
+                self._interrupt(task_id)  # the run may be in this process: it need not wait
             return TaskView(task_id, CANCELLING, view.place, view.run)
         # Result first, queue last: whoever claims it in between finds it finished and lets go.
         moment = self._now()

@@ -1,0 +1,100 @@
+"""A cancel does not wait for the model, and an outage does not use up deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+
+from worker.core.errors import ModelError
+from worker.core.events import ModelFailed
+from worker.core.settlement import Deliveries, settle_ended
+from worker.model.scripted import answer
+from worker.telemetry.signals import RunLoop, TaskSettled
+
+
+async def test_a_cancel_ends_the_waiting_for_the_model(start):
+    """The model never answers; the run ends as cancelled all the same, at once."""
+    thinking = asyncio.Event()
+
+    async def think(request):
+        thinking.set()
+        await asyncio.Event().wait()
+
+    async with start(think) as worker:
+        task_id = await worker.submit("q")
+        await thinking.wait()
+        assert (await worker.desk.cancel(task_id)).status == "cancelling"
+        result = await worker.result(task_id, wait_seconds=5)
+
+        assert result is not None
+        assert result.status == "cancelled"
+        assert (await worker.queue.depth()).leased == 0
+
+
+async def test_a_cancel_from_another_process_is_seen_with_the_next_heartbeat(start):
+    """Somebody notes it in the journal; the heartbeat brings it to the run."""
+    thinking = asyncio.Event()
+
+    async def think(request):
+        thinking.set()
+        await asyncio.Event().wait()
+
+    queue = {"backoff_seconds": 0.0, "poll_seconds": 0.05, "lease_seconds": 0.6}
+    stuck = {"loop_stuck_seconds": 0.6}
+    async with start(think, queue=queue, worker=stuck) as worker:
+        task_id = await worker.submit("q")
+        await thinking.wait()
+        await worker.store.request_cancel(task_id)
+        result = await worker.result(task_id, wait_seconds=5)
+
+        assert result is not None
+        assert result.status == "cancelled"
+
+
+async def test_a_drain_beside_a_cancel_still_hands_back(start):
+    """Two cancellations at once: the outer one wins, and nothing is lost."""
+    thinking = asyncio.Event()
+
+    async def think(request):
+        thinking.set()
+        await asyncio.Event().wait()
+
+    async with start(think, worker={"drain_seconds": 0.0}) as worker:
+        task_id = await worker.submit("q")
+        await thinking.wait()
+        await worker.store.request_cancel(task_id)
+        worker.consumer.cancel(task_id)
+        for task in worker.consumer._tasks.values():
+            task.cancel()
+        worker.begin_drain()
+        await worker._working
+
+        settled = worker.ears.of(TaskSettled)
+        assert [s.outcome for s in settled] == ["release"]
+
+
+async def test_a_refusal_by_the_open_breaker_uses_up_no_delivery(start, ask):
+    """No request was made, so the task waits for the breaker and then is answered."""
+    refused = ModelError(
+        "open",
+        status="model_unavailable",
+        transient=True,
+        retry_after_seconds=0.01,
+        attempted=False,
+    )
+    queue = {"backoff_seconds": 0.0, "poll_seconds": 0.05, "max_deliveries": 2}
+    script = [*[refused] * 6, answer("here")]
+    async with start(*script, queue=queue) as worker:
+        result = await ask(worker, "hello")
+
+        assert result.status == "completed"
+        assert len(worker.ears.of(RunLoop, "settled")) == 7
+
+
+def test_an_unattempted_failure_waits_for_the_breaker_uncounted():
+    """The delay is the breaker's own, and the delivery is given back."""
+    last = Deliveries(5, 5, 2.0, 300.0)
+
+    settlement = settle_ended("model_unavailable", "open", last, hint_seconds=31, attempted=False)
+
+    assert (settlement.action, settlement.counted, settlement.delay_seconds) == ("retry", False, 31)
+    assert ModelFailed(1.0, "model_unavailable", "x", True).attempted
