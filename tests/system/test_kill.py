@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 import pytest
 
-from tests.system.processes import CRASHING
+from tests.system.processes import CRASHING, until
 
 LEASE = 1.0
 RECOVERY = LEASE + 5.0
@@ -76,6 +77,29 @@ async def test_killed_idempotent_call_is_made_again_with_its_key(site, point, ti
     assert [call.source for call in result.tool_calls] == ["live"]
     assert site.effects() == ["reserve a"] * times
     assert len(set(site.keys("reserve"))) == 1
+
+
+async def test_worker_that_dies_at_every_write_gets_there(site):
+    """Each life adds one write to the journal; nothing is asked or done twice on the way."""
+    settings = {"QUEUE__LEASE_SECONDS": "0.5", "QUEUE__MAX_DELIVERIES": "50"}
+    await site.submit("t", "look a, reserve b")
+    lives = 0
+    while await site.store.result("t") is None:
+        worker = site.start((*CRASHING, "append:1"), **settings)
+        lives += 1
+        await until(partial(over, site, worker), within=15, what="a crash or a result")
+    result = await site.store.result("t")
+
+    # The reply and the result of a, the reply, the intent and the result of b; then the end.
+    assert lives == 5 + 1
+    assert [call.source for call in result.tool_calls] == ["live", "live"]
+    assert site.model.counts("t") == {1: 1, 2: 1, 3: 1}
+    assert site.effects() == ["look a", "reserve b"]
+
+
+async def over(site, worker):
+    """Whether the worker has died or the task is done."""
+    return not worker.alive or await site.store.result("t") is not None
 
 
 async def test_undeclared_mail_is_sent_once(site):

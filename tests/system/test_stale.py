@@ -9,6 +9,25 @@ import pytest
 from tests.system.processes import until
 
 
+async def test_living_worker_keeps_its_task(site):
+    """A task that lasts for many leases is started once, though another worker waits for it."""
+    workers = [site.start(admin=True, QUEUE__LEASE_SECONDS="0.6") for _ in range(2)]
+    for worker in workers:
+        await worker.ready()
+    await site.submit("t", "hold go, book b")
+    await site.effect("hold go")
+    await until(
+        lambda: any(worker.events().count("lease.renewed") >= 12 for worker in workers),
+        within=10,
+        what="four leases to pass",
+    )
+    site.ask_for("go")
+    result = await site.result("t", within=5)
+
+    assert (result.status, site.effects()) == ("completed", ["hold go", "book b"])
+    assert sum(worker.events().count("task.received") for worker in workers) == 1
+
+
 @pytest.mark.parametrize("place", ["model", "tool"])
 async def test_stopped_worker_is_fenced_when_it_goes_on(site, place):
     """SIGSTOP for longer than the lease: taken over, and what comes later writes nothing."""
