@@ -69,6 +69,8 @@ async def test_trace_context_of_the_request_travels_with_the_task(house, client)
         (b'{"input": "x", "version": 2}', 422, "version"),
         (b'{"input": "x", "deadline": "soon"}', 422, "deadline"),
         (b'{"input": "x", "tools": ["get_current_time", "launch"]}', 422, "tools"),
+        (b'{"input": "x", "reply_to": "https://example.com/hook"}', 422, "reply_to"),
+        (b'{"input": "x", "reply_to": "queue:tasks"}', 422, "reply_to"),
         (b'{"input": "' + b"x" * 1_048_576 + b'"}', 413, "body"),
     ],
 )
@@ -165,9 +167,11 @@ async def test_running_task_is_asked_to_stop(house, client):
     await house.claim()
     run = await house.begin("t")
     answer = await client.delete("/v1/tasks/t")
+    seen = (await client.get("/v1/tasks/t")).json()
     await house.store.append(run, [calls("get_stock_price")])
 
     assert (answer.status_code, answer.json()["status"]) == (202, "cancelling")
+    assert (seen["status"], seen["worker"]) == ("cancelling", "w1")
     assert run.cancel_requested
 
 
