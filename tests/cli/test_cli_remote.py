@@ -44,8 +44,8 @@ def test_override_may_run_out(cli, house):
         (("open", "quote"), 2, "--why"),
         (("open",), 2, "which one"),
         (("open", "quote", "--why", "x", "--for", "soon"), 2, "90s"),
-        (("open", "other", "--why", "x"), 3, "no guard named 'other'"),
-        (("show", "other"), 3, "no guard named 'other'"),
+        (("open", "other", "--why", "x"), 3, "no guard named 'other'; there are: model:x/y, quote"),
+        (("show", "other"), 3, "no guard named 'other'; there are: model:x/y, quote"),
     ],
 )
 def test_wrong_guard_command_changes_nothing(cli, house, words, code, said):
@@ -81,9 +81,20 @@ def test_nobody_listening_is_unreachable(cli, monkeypatch):
 def test_listener_that_is_off_is_told(cli, monkeypatch):
     """A worker without an API cannot be asked, and the setting is named."""
     monkeypatch.setenv("LOOPWORKER_HTTP", "off")
-    ran = cli("cancel", "t")
+    ran = cli("guard")
 
     assert (ran.code, "LOOPWORKER_HTTP is off" in ran.err) == (4, True)
+
+
+def test_cancel_needs_no_worker(cli, monkeypatch):
+    """Without a worker a waiting task is cancelled in queue and store themselves."""
+    monkeypatch.setenv("LOOPWORKER_HTTP", "off")
+    cli("submit", "x", "--id", "t")
+    ran, unknown = cli("cancel", "t"), cli("cancel", "nobody")
+
+    assert (ran.code, ran.out) == (0, "t: cancelled\n")
+    assert "cancelled" in cli("status", "t").err
+    assert (unknown.code, unknown.out) == (3, "")
 
 
 def test_token_is_sent(cli, house, monkeypatch):

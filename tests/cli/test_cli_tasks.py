@@ -186,6 +186,60 @@ def test_wait_follows_until_another_process_answers(cli, engine):
     assert json.loads(ran.out)["answer"] == "行情暂不可用。"
 
 
+def test_wait_without_a_worker_says_so(cli, engine, monkeypatch, tmp_path):
+    """`--wait` tells the id at once and, while nobody takes the task, the queue it lies in."""
+    monkeypatch.setattr("worker.cli.tasks.UNCLAIMED_SECONDS", 0.01)
+    monkeypatch.setenv("LOOPWORKER_QUEUE_URL", "sqlite:///cli.db")
+
+    def work() -> None:
+        told.wait(10)
+        engine.claim()
+        engine.finish(DEGRADED)
+
+    told, said = threading.Event(), []
+
+    def tell(text: str) -> None:
+        said.append(text)
+        if "not taken" in text:
+            told.set()
+
+    monkeypatch.setattr("worker.cli.tasks.tell", tell)
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    ran = cli("submit", "x", "--id", "t", "--wait")
+    worker.join(10)
+
+    assert ran.code == 0
+    assert said[:2] == [
+        "loopworker: task t",
+        f"loopworker: not taken yet; is a worker running on sqlite:///{tmp_path / 'cli.db'}?",
+    ]
+
+
+def test_interrupted_wait_names_the_way_back(cli, engine, monkeypatch):
+    """Whoever stops waiting is told that the task stays, and how to follow it again."""
+
+    async def interrupt(*_: object, **__: object) -> int:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr("worker.cli.tasks._follow", interrupt)
+    said: list[str] = []
+    monkeypatch.setattr("worker.cli.tasks.tell", said.append)
+    with pytest.raises(asyncio.CancelledError):
+        cli("submit", "x", "--id", "t", "--wait")
+
+    assert said[-1] == "loopworker: still queued: loopworker watch t"
+    assert len(engine.claim()) == 1
+
+
+def test_cancelled_task_is_not_called_degraded(cli, engine):
+    """What a cancelled run did not get to is no degradation to tell."""
+    skipped = (Degradation("get_stock_price", "skipped", "run_ended"),)
+    engine.finish(Result("t", "cancelled", degraded=skipped))
+
+    assert cli("status", "t").err == "loopworker: not answered: cancelled\n"
+
+
 def test_dead_letters_are_listed_shown_and_redriven(cli, engine):
     """A dead letter tells why; redriven it waits again; what is not there is exit 3."""
     cli("submit", "x", "--id", "t")
@@ -197,7 +251,7 @@ def test_dead_letters_are_listed_shown_and_redriven(cli, engine):
     assert json.loads(shown["body"])["input"] == "x"
     assert (redriven.code, redriven.out) == (0, "1 redriven\n")
     assert [task_id for task_id, _ in engine.claim()] == ["t"]
-    assert again.code == 3
+    assert (again.code, again.out) == (3, "")
     assert cli("dead", "show", "t").code == 3
 
 

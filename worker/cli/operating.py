@@ -10,14 +10,16 @@ from typing import Any
 
 from worker.cli.exits import ANSWERED, NOT_ANSWERED, USAGE, CommandFailed
 from worker.cli.output import one_line, print_json, print_table, tell
-from worker.cli.remote import Remote, segment
+from worker.cli.remote import NobodyAnswers, Remote, segment
 
 GUARD_EPILOG = """\
 examples:
   loopworker guard                                 every guard of the running worker
-  loopworker guard show get_stock_price            its layers, counts and window
-  loopworker guard open get_stock_price --why "vendor maintenance" --for 2h
-  loopworker guard release get_stock_price         let the breaker decide again
+  loopworker guard show quote                      its layers, counts and window
+  loopworker guard open quote --why "vendor maintenance" --for 2h
+  loopworker guard release quote                   let the breaker decide again
+
+A guard has the name of the dependency; `loopworker tools` says which tool has which.
 
 talks to the worker at LOOPWORKER_HTTP (with LOOPWORKER_HTTP_TOKEN, if it has one)
 """
@@ -31,7 +33,8 @@ examples:
 works on LOOPWORKER_QUEUE_URL itself; no worker has to run
 """
 CANCEL_EPILOG = """\
-A waiting task ends at once, a running one at its next step. Asks the worker at LOOPWORKER_HTTP.
+A waiting task ends at once, a running one as soon as its worker sees it. Asks the worker at
+LOOPWORKER_HTTP; when none answers there, writes to queue and store itself.
 
 example:
   loopworker cancel 3f2a…
@@ -58,16 +61,17 @@ def guard(options: argparse.Namespace) -> int:
     if options.action != "show":
         return _force(options)
     guards = _remote().call("GET", "/v1/guards")["guards"]
+    known = [each["name"] for each in guards]
     if options.name is not None:
         guards = [each for each in guards if each["name"] == options.name]
         if not guards:
-            raise CommandFailed(f"there is no guard named {options.name!r}", code=NOT_ANSWERED)
+            raise _no_guard(options.name, known)
     if options.json:
         print_json(guards)
     elif options.name is not None:
         print_json(guards[0])
     else:
-        heads = ("NAME", "STATE", "IN USE", "OPENS FOR", "FAILURES", "OVERRIDE")
+        heads = ("NAME", "STATE", "IN USE", "OPEN FOR", "FAILURES", "OVERRIDE")
         print_table(heads, [_guard_row(each) for each in guards])
     return ANSWERED
 
@@ -86,12 +90,26 @@ def _force(options: argparse.Namespace) -> int:
         "until": _until(options.span),
     }
     path = f"/v1/guards/{segment(options.name)}/{options.action}"
-    seen = _remote().call("POST", path, body)
+    remote = _remote()
+    try:
+        seen = remote.call("POST", path, body)
+    except CommandFailed as failure:
+        if failure.code != NOT_ANSWERED:
+            raise
+        known = [each["name"] for each in remote.call("GET", "/v1/guards")["guards"]]
+        raise _no_guard(options.name, known) from None
     if options.json:
         print_json(seen)
     else:
         print(f"{seen['name']}: {seen['state']}")
     return ANSWERED
+
+
+def _no_guard(name: str, known: list[str]) -> CommandFailed:
+    names = ", ".join(known) or "none"
+    hint = "a guard has the name of the tool's dependency, see `loopworker tools`"
+    message = f"there is no guard named {name!r}; there are: {names} ({hint})"
+    return CommandFailed(message, code=NOT_ANSWERED)
 
 
 def _guard_row(seen: dict[str, Any]) -> tuple[Any, ...]:
@@ -151,7 +169,8 @@ async def _redrive(place: Any, options: argparse.Namespace) -> int:
     missing = [task_id for task_id in ids if not await place.desk.redrive(task_id)]
     for task_id in missing:
         tell(f"loopworker: there is no dead letter {task_id!r}")
-    print(f"{len(ids) - len(missing)} redriven")
+    if len(missing) < len(ids) or not ids:
+        print(f"{len(ids) - len(missing)} redriven")
     return NOT_ANSWERED if missing else ANSWERED
 
 
@@ -163,10 +182,26 @@ def configure_cancel(parser: argparse.ArgumentParser) -> None:
 
 
 def cancel(options: argparse.Namespace) -> int:
-    """Stop a task through the running worker."""
-    view = _remote().call("DELETE", f"/v1/tasks/{segment(options.id)}")
+    """Stop a task: through the running worker, which may have it in hand, or without one."""
+    try:
+        view = _remote().call("DELETE", f"/v1/tasks/{segment(options.id)}")
+    except NobodyAnswers:
+        from worker.cli.places import with_desk
+
+        return with_desk(lambda place: _cancel(place, options.id))
+    return _cancelled(options.id, view)
+
+
+async def _cancel(place: Any, task_id: str) -> int:
+    view = await place.desk.cancel(task_id)
+    if view is None:
+        raise CommandFailed(f"there is no task {task_id!r}", code=NOT_ANSWERED)
+    return _cancelled(task_id, view.to_wire())
+
+
+def _cancelled(task_id: str, view: dict[str, Any]) -> int:
     result = view.get("result")
-    print(f"{one_line(options.id)}: {result['status'] if result else view['status']}")
+    print(f"{one_line(task_id)}: {result['status'] if result else view['status']}")
     return ANSWERED
 
 

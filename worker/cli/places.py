@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from worker.configuration import load
+from worker.configuration import load, masked
 from worker.ids import new_task_id
 from worker.queues import open_queue
 from worker.queues.port import Queue
@@ -19,12 +20,13 @@ from worker.web.desk import Desk
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An open queue and journal, and the desk over them."""
+    """An open queue and journal, and the desk over them. `where`: the queue, for people."""
 
     settings: Settings
     queue: Queue
     journal: Journal
     desk: Desk
+    where: str
 
 
 def with_desk(work: Callable[[Place], Awaitable[int]]) -> int:
@@ -43,7 +45,15 @@ async def _work(settings: Settings, work: Callable[[Place], Awaitable[int]]) -> 
     journal = open_store(settings.store_url or settings.queue_url)
     try:
         desk = Desk(queue, journal, now=time.time, new_id=new_task_id)
-        return await work(Place(settings, queue, journal, desk))
+        return await work(Place(settings, queue, journal, desk, _absolute(settings.queue_url)))
     finally:
         await queue.close()
         await journal.close()
+
+
+def _absolute(url: str) -> str:
+    """Name a file by its whole path: two shells in two folders mean two queues by one URL."""
+    scheme, _, path = url.partition(":///")
+    if scheme == "sqlite" and path and not path.startswith("/"):
+        path = str(Path(path.partition("?")[0]).absolute())
+    return f"{scheme}:///{path}" if path else masked(url)

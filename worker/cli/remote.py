@@ -13,14 +13,20 @@ SECONDS = 10.0
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
+class NobodyAnswers(CommandFailed):
+    """No worker listens there, or none at all by its settings."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=UNREACHABLE)
+
+
 def split_address(address: str, *, setting: str) -> tuple[str, int]:
     """Read host:port; an address that means all interfaces is asked on loopback."""
     from worker.configuration import listening_address
 
     found = listening_address(address, setting=setting)
     if found is None:
-        message = f"{setting} is off: this worker does not listen there"
-        raise CommandFailed(message, code=UNREACHABLE)
+        raise NobodyAnswers(f"{setting} is off: this worker does not listen there")
     return _EVERYWHERE.get(found[0], found[0]), found[1]
 
 
@@ -54,10 +60,9 @@ class Remote:
             answer = connection.getresponse()
             raw = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise CommandFailed(
+            raise NobodyAnswers(
                 f"no worker answers at {where} ({error}); start one with `loopworker run`, or set"
-                " LOOPWORKER_HTTP to where it listens",
-                code=UNREACHABLE,
+                " LOOPWORKER_HTTP to where it listens"
             ) from error
         finally:
             connection.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import sys
@@ -41,6 +42,7 @@ Steps go to stderr, the answer to stdout. May be started before, during or after
 example:
   loopworker watch "$(loopworker submit 'What time is it in Tokyo?')"
 """
+UNCLAIMED_SECONDS = 3.0  # a worker that runs takes a task in a second
 INPUT_BYTES_MAX = 1_048_576
 
 
@@ -73,7 +75,30 @@ async def _submit(place: Any, body: bytes, options: argparse.Namespace) -> int:
     if not options.wait:
         print(task_id)
         return ANSWERED
-    return await _follow(place, task_id, as_json=options.json)
+    tell(f"loopworker: task {one_line(task_id)}")
+    reminding = asyncio.create_task(_remind(place, task_id))
+    try:
+        return await _follow(place, task_id, as_json=options.json)
+    except asyncio.CancelledError:
+        tell(await _left_behind(place, task_id))
+        raise
+    finally:
+        reminding.cancel()
+
+
+async def _remind(place: Any, task_id: str) -> None:
+    """Say once, after a while, that nobody has taken the task."""
+    await asyncio.sleep(UNCLAIMED_SECONDS)
+    view = await place.desk.look(task_id)
+    if view is not None and view.status == "queued" and view.run is None:
+        tell(f"loopworker: not taken yet; is a worker running on {place.where}?")
+
+
+async def _left_behind(place: Any, task_id: str) -> str:
+    """Say what becomes of a task that is not waited for any longer."""
+    view = await place.desk.look(task_id)
+    status = view.status if view is not None else "queued"
+    return f"loopworker: still {status}: loopworker watch {one_line(task_id)}"
 
 
 def _task_body(options: argparse.Namespace) -> bytes:
@@ -90,7 +115,9 @@ def _task_body(options: argparse.Namespace) -> bytes:
 
 def configure_status(parser: argparse.ArgumentParser) -> None:
     """Say what `status` takes."""
-    parser.description = "Say where a task is: queued, running or finished, and its result."
+    parser.description = (
+        "Say where a task is: queued, running, cancelling or finished, and its result."
+    )
     parser.epilog = STATUS_EPILOG
     parser.add_argument("id", metavar="ID")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -161,7 +188,7 @@ def print_result(result: Result, *, as_json: bool = False) -> int:
     if code != ANSWERED:
         why = f": {one_line(result.error)}" if result.error else ""
         tell(f"loopworker: not answered: {result.status}{why}")
-    if not as_json:
+    if not as_json and str(result.status) != "cancelled":  # the rest of its calls were skipped
         for part in result.degraded:
             tell(f"loopworker: degraded: {part.tool}: {part.source} ({part.reason or 'unknown'})")
     return code
