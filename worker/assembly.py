@@ -72,27 +72,36 @@ def build_model(settings: Settings, guards: Guards, seen: Observability) -> Mode
             " LOOPWORKER_MODEL_URL=http://127.0.0.1:8091/v1"
         )
     _check_url(settings.model_url)
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    endpoint = Endpoint(base_url=settings.model_url, model=settings.model or "default", api_key=key)
     # Each run asks one question at a time, and an attempt that is left behind keeps its connection
     # for a moment: a few more than runs.
     connections = settings.concurrency + 8
     return ChatModel(
-        endpoint,
+        model_endpoint(settings, settings.model_url),
         http=_client(settings, seen, "model", connections),
         guard=guards.get(model_guard_name(settings)),
         telemetry=seen.telemetry,
-        options=ModelOptions(
-            attempts=settings.model_attempts,
-            backoff_seconds=settings.model_backoff,
-            backoff_seconds_max=max(8.0, settings.model_backoff),
-            max_argument_bytes=settings.max_argument_bytes,
-            max_output_tokens=settings.max_output_tokens,
-            parallel_tool_calls=_PARALLEL[settings.parallel_tool_calls],
-            read_timeout_seconds=settings.model_read_timeout,
-            stream=settings.model_stream,
-            timeout_seconds=settings.model_timeout,
-        ),
+        options=model_options(settings),
+    )
+
+
+def model_endpoint(settings: Settings, url: str) -> Endpoint:
+    """Where the model is, and its key."""
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    return Endpoint(base_url=url, model=settings.model or "default", api_key=key)
+
+
+def model_options(settings: Settings) -> ModelOptions:
+    """How the model is asked."""
+    return ModelOptions(
+        attempts=settings.model_attempts,
+        backoff_seconds=settings.model_backoff,
+        backoff_seconds_max=max(8.0, settings.model_backoff),
+        max_argument_bytes=settings.max_argument_bytes,
+        max_output_tokens=settings.max_output_tokens,
+        parallel_tool_calls=_PARALLEL[settings.parallel_tool_calls],
+        read_timeout_seconds=settings.model_read_timeout,
+        stream=settings.model_stream,
+        timeout_seconds=settings.model_timeout,
     )
 
 

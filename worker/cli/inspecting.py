@@ -7,12 +7,14 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from worker.cli.exits import ANSWERED, UNREACHABLE, USAGE
 from worker.cli.output import Paint, one_line, print_json, print_table, tell
 
 if TYPE_CHECKING:
+    from worker.http import HttpOptions
+    from worker.model.dialect import Trait
     from worker.settings import Settings
 
 CONFIG_EPILOG = """\
@@ -28,11 +30,14 @@ examples:
 
 DOCTOR_EPILOG = """\
 Looks at settings, tools, listeners, queue, store and model endpoint; changes nothing but the
-tables of a new SQLite file. Each finding says what to do.
+tables of a new SQLite file. Each finding says what to do. Then the model is asked for a real tool
+call, about four requests within 30 s, and the lines named `dialect` say what the endpoint does
+differently (odd: dealt with, and how; FAIL: in the way).
 
 exit codes: 0 all well · 2 something is set up wrong · 4 something cannot be reached
 """
 CHECK_SECONDS = 10.0
+MARK_COLOURS = {"ok": "green", "odd": "yellow", "FAIL": "red"}
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
@@ -72,11 +77,27 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found. `code` is the exit code it asks for; 0 when all is well."""
+    """What one check found. `code` is the exit code it asks for; 0 when all is well.
+
+    `trait` is there when the finding is about the model's dialect.
+    """
 
     what: str
     text: str
     code: int = ANSWERED
+    trait: Trait | None = None
+
+    @property
+    def mark(self) -> str:
+        """The word in front: ok, odd or FAIL."""
+        if self.code or (self.trait and self.trait.verdict == "wrong"):
+            return "FAIL"
+        return "odd" if self.trait and self.trait.verdict == "quirk" else "ok"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the finding as plain data."""
+        data = {"what": self.what, "ok": self.mark != "FAIL", "text": self.text}
+        return data if self.trait is None else {**data, **self.trait.as_data()}
 
 
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
@@ -84,6 +105,7 @@ def configure_doctor(parser: argparse.ArgumentParser) -> None:
     parser.description = "Check settings, tools and connections."
     parser.epilog = DOCTOR_EPILOG
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--no-probe", action="store_true", help="do not ask the model anything")
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -97,13 +119,13 @@ def doctor(options: argparse.Namespace) -> int:
         Finding("settings", f"{name} is set, but means nothing here") for name in loaded.ignored
     ]
     findings += _still(loaded.settings)
-    findings += asyncio.run(_moving(loaded.settings))
+    findings += asyncio.run(_moving(loaded.settings, probe=not options.no_probe))
     if options.json:
-        print_json([{"what": f.what, "ok": not f.code, "text": f.text} for f in findings])
+        print_json([each.as_data() for each in findings])
     else:
         paint = Paint(sys.stdout)
         for each in findings:
-            mark = paint("FAIL", "red") if each.code else paint("ok  ", "green")
+            mark = paint(f"{each.mark:<4}", MARK_COLOURS[each.mark])
             print(f"{mark}  {each.what:<9} {one_line(each.text)}")
     return max((each.code for each in findings), default=ANSWERED)
 
@@ -138,14 +160,17 @@ def _tools(settings: Settings) -> Finding:
     return Finding("tools", f"{len(registry)} found: {', '.join(registry.names)}{hint}")
 
 
-async def _moving(settings: Settings) -> list[Finding]:
+async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:
     """Check what has to be reached, each within its time."""
     checks: dict[str, Callable[[Settings], Awaitable[Finding]]] = {
         "queue": _queue,
         "store": _store,
         "model": _model,
     }
-    return [await _checked(what, check(settings)) for what, check in checks.items()]
+    findings = [await _checked(what, check(settings)) for what, check in checks.items()]
+    if probe and not findings[-1].code:  # of a model that is out of reach, one line is enough
+        findings += await _dialect(settings)
+    return findings
 
 
 async def _checked(what: str, check: Awaitable[Finding]) -> Finding:
@@ -189,16 +214,35 @@ async def _store(settings: Settings) -> Finding:
     return Finding("store", f"{masked(url)}: {'has runs' if runs else 'no runs yet'}")
 
 
+async def _dialect(settings: Settings) -> list[Finding]:
+    """Ask the model for a real tool call; the first finding sums up."""
+    from worker import assembly
+    from worker.model.probe import Standing, probe
+
+    assert settings.model_url, "the check of the model went well"
+    report = await probe(
+        assembly.model_endpoint(settings, settings.model_url),
+        http=_http_options(settings),
+        options=assembly.model_options(settings),
+    )
+    codes = {Standing.UNREACHABLE: UNREACHABLE, Standing.UNUSABLE: USAGE}
+    requests = f"{report.requests} request{'s' * (report.requests != 1)}"
+    text = f"{report.standing}, by {requests} in {report.seconds:.1f} s"
+    findings = [Finding("dialect", text, codes.get(report.standing, ANSWERED))]
+    for trait in report.traits:
+        does = f" → {trait.does}" if trait.does else ""
+        findings.append(Finding("dialect", f"{trait.topic}: {trait.seen}{does}", trait=trait))
+    return findings
+
+
 async def _model(settings: Settings) -> Finding:
     from worker.configuration import masked
     from worker.core.errors import ConfigError
-    from worker.http import Bounds, HttpClient, HttpOptions
+    from worker.http import Bounds, HttpClient
 
     if not settings.model_url:
         raise ConfigError("LOOPWORKER_MODEL_URL is not set; see `loopworker ask --help`")
-    outbound = settings.outbound
-    options = HttpOptions(transport=outbound.transport, trust_env=outbound.proxies_from_environment)
-    client = HttpClient(options, name="doctor")
+    client = HttpClient(_http_options(settings), name="doctor")
     key = settings.api_key.get_secret_value() if settings.api_key else None
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     url = f"{settings.model_url.rstrip('/')}/models"
@@ -217,3 +261,10 @@ async def _model(settings: Settings) -> Finding:
     listed = name.encode() in answer.body if answer.status == 200 else None
     hint = "" if listed is not False else f"; it does not list {name!r} (LOOPWORKER_MODEL)"
     return Finding("model", f"{where} answers{hint}")
+
+
+def _http_options(settings: Settings) -> HttpOptions:
+    from worker.http import HttpOptions
+
+    outbound = settings.outbound
+    return HttpOptions(transport=outbound.transport, trust_env=outbound.proxies_from_environment)

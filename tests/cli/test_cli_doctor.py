@@ -1,0 +1,89 @@
+"""What `doctor` says of a model's dialect, and the code it leaves with."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+
+import pytest
+
+from worker.model.offline import OfflineModel
+
+
+@pytest.fixture
+def page(monkeypatch):
+    """A web server that answers everything with a page, as the model."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            body = b"<!doctype html><title>Hello</title>"
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, *words):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("LOOPWORKER_MODEL_URL", f"http://127.0.0.1:{server.server_port}")
+        yield server
+        server.shutdown()
+        thread.join(10)
+
+
+@pytest.fixture
+def model(monkeypatch):
+    """The offline model, as the model."""
+    server = OfflineModel(port=0).start()
+    monkeypatch.setenv("LOOPWORKER_MODEL_URL", server.url)
+    yield server
+    server.stop()
+
+
+def test_dialect_follows_the_connections(cli, model):
+    """The sum comes first, then trait by trait; as JSON with its parts."""
+    lines = cli("doctor").out.splitlines()
+    data = json.loads(cli("doctor", "--json").out)
+
+    dialect = [line for line in lines if line.split()[1] == "dialect"]
+    assert lines[-len(dialect) :] == dialect
+    assert "usable, by 4 requests" in dialect[0]
+    assert "calls: tool_calls" in dialect[1]
+    parts = [each for each in data if "topic" in each]
+    assert {each["verdict"] for each in parts} == {"ok"}
+    assert {"topic": "calls", "seen": "tool_calls"}.items() <= parts[0].items()
+
+
+def test_no_probe_asks_nothing(cli, model):
+    """With --no-probe the model gets no question."""
+    ran = cli("doctor", "--no-probe")
+
+    assert (ran.code, model.requests) == (0, 0)
+    assert "dialect" not in ran.out
+
+
+def test_page_in_place_of_a_model(cli, page):
+    """An address that serves pages is set up wrong: 2, with the hint."""
+    ran = cli("doctor")
+
+    failed = [line for line in ran.out.splitlines() if line.startswith("FAIL")]
+    assert ran.code == 2
+    assert len(failed) == 2
+    assert "should end in /v1" in failed[1]
+
+
+def test_model_out_of_reach_is_not_probed(cli, monkeypatch):
+    """Of a refused connection one line is enough: 4."""
+    monkeypatch.setenv("LOOPWORKER_MODEL_URL", "http://127.0.0.1:9/v1")
+    ran = cli("doctor", "--json")
+
+    assert ran.code == 4
+    assert [each["what"] for each in json.loads(ran.out) if not each["ok"]] == ["model"]
