@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.guard.stage import Stage, Tool, call_policy, reached, until
+from worker.core.errors import AttemptFailed
 from worker.core.messages import Source
 from worker.guard.guard import AttemptInfo, Fallback, Guard, GuardPolicy
 from worker.telemetry.tell import Telemetry
@@ -190,6 +191,57 @@ async def test_the_alternative_runs_though_every_thread_hangs(guard: Guard) -> N
     assert [outcome.value for outcome in outcomes] == ["other AAPL"] * 3
     assert [outcome.reason for outcome in outcomes] == ["timeout", "timeout", "bulkhead_full"]
     let_go.set()
+
+
+class Panic(BaseException):
+    """What a driver may raise that is no Exception: pyo3's panics, gevent's timeouts."""
+
+
+NO_EXCEPTIONS = [SystemExit, KeyboardInterrupt, GeneratorExit, Panic]
+
+
+@pytest.mark.parametrize("kind", NO_EXCEPTIONS)
+@simulated
+async def test_an_async_tool_cannot_end_the_loop(kind: type[BaseException]) -> None:
+    """sys.exit in an async tool is a failure of that tool; its neighbour never hears of it."""
+    stage = Stage(limit=2)
+    neighbour = asyncio.create_task(stage.call(Tool((1, "fine"))))
+    error = kind("x")
+
+    outcome = await stage.call(Tool(error))
+
+    assert type(outcome.error) is AttemptFailed
+    assert (outcome.source, outcome.error_type) == (Source.ERROR, "internal")
+    assert kind.__name__ in str(outcome.error)
+    assert outcome.error.__cause__ is error
+    assert stage.guard.snapshot()["consecutive_failures"] == 1
+    assert (await neighbour).value == "fine"
+    assert stage.guard.bulkhead.in_use == 0
+
+
+async def test_what_a_thread_has_made_cannot_end_the_loop_either(guard: Guard) -> None:
+    """A plain function that returns a coroutine is held to the same."""
+    outcome = await guard.call(lambda info: Tool(SystemExit(3))(info), call_policy())
+
+    assert type(outcome.error) is AttemptFailed
+    assert guard.bulkhead.in_use == 0
+
+
+@simulated
+async def test_an_async_tool_that_leaves_while_it_is_cancelled_cannot_end_the_loop() -> None:
+    """sys.exit as the answer to a time limit is seen by nobody, and the slot comes back."""
+    stage = Stage(limit=1)
+
+    async def rude(_info: AttemptInfo) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise SystemExit(3) from None
+
+    outcome = await stage.call(rude, timeout_seconds=1)
+
+    assert outcome.reason == "timeout"
+    assert stage.guard.bulkhead.in_use == 0
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyError("x")])

@@ -21,7 +21,7 @@ from typing import Any
 from worker.core.errors import AttemptFailed, AttemptTimeout
 from worker.guard.bulkhead import Bulkhead
 from worker.guard.policy import AttemptInfo
-from worker.guard.threads import Threads
+from worker.guard.threads import Threads, no_exception
 
 
 class ToolSelfCancelled(AttemptFailed):
@@ -60,12 +60,7 @@ class Runner:
         """
         if not is_async(function):
             return await self._run_in_thread(function, info)
-        try:
-            coroutine = function(info)
-        except BaseException:
-            self._end_slot()
-            raise
-        return await self._run_task(coroutine, info.timeout_seconds)
+        return await self._run_task(_contained(function, info), info.timeout_seconds)
 
     def close(self) -> None:
         """Let idle threads go."""
@@ -99,6 +94,9 @@ class Runner:
             raise AttemptTimeout(f"no answer within {seconds:.3g} s")
         if task.cancelled():
             raise ToolSelfCancelled
+        error = task.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise no_exception(error) from error
         return task.result()
 
     async def _stop(self, task: asyncio.Task[Any]) -> None:
@@ -151,7 +149,8 @@ class Runner:
             raise AttemptTimeout(f"no answer within {info.timeout_seconds:.3g} s")
         if _is_awaitable(future):
             left = info.timeout_seconds - (loop.time() - began)
-            return await self._run_task(_await(future.result()), max(0.0, left))
+            made = _contained(lambda _info: future.result(), info)
+            return await self._run_task(made, max(0.0, left))
         return _result(future)
 
     def _leave(self, future: Future[Any]) -> None:
@@ -201,5 +200,9 @@ def _result(future: Future[Any]) -> Any:
     return future.result()
 
 
-async def _await(awaitable: Any) -> Any:
-    return await awaitable
+async def _contained(function: Callable[[AttemptInfo], Any], info: AttemptInfo) -> Any:
+    """Call and await, and let nothing out that asyncio would end the whole loop with."""
+    try:
+        return await function(info)
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise no_exception(error) from error

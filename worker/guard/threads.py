@@ -58,6 +58,11 @@ class Threads:
             self._idle.release()
 
 
+def no_exception(error: BaseException) -> AttemptFailed:
+    """Say that a tool raised what is no Exception; its text may be anything, its type will do."""
+    return AttemptFailed(f"the tool raised {type(error).__name__}")
+
+
 def _run(future: Future[Any], work: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
@@ -66,7 +71,7 @@ def _run(future: Future[Any], work: Callable[[], Any]) -> None:
     except Exception as error:
         future.set_exception(error)
     except _NOT_FOR_THREADS as error:
-        failure = AttemptFailed(f"the tool raised {type(error).__name__}")
+        failure = no_exception(error)
         failure.__cause__ = error
         future.set_exception(failure)
     else:
