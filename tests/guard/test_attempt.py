@@ -244,6 +244,26 @@ async def test_an_async_tool_that_leaves_while_it_is_cancelled_cannot_end_the_lo
     assert stage.guard.bulkhead.in_use == 0
 
 
+@pytest.mark.parametrize("kind", NO_EXCEPTIONS)
+async def test_a_thread_outlives_whatever_its_tool_raises(
+    guard: Guard, kind: type[BaseException]
+) -> None:
+    """It is settled by name at once, not at the time limit, and its thread serves the next."""
+
+    def tool(_info: AttemptInfo) -> None:
+        raise kind("x")
+
+    outcome = await guard.call(tool, call_policy(timeout_seconds=5))
+
+    assert type(outcome.error) is AttemptFailed
+    assert (outcome.error_type, kind.__name__ in str(outcome.error)) == ("internal", True)
+    assert (guard.bulkhead.zombies, guard.bulkhead.in_use) == (0, 0)
+    for _ in range(3):
+        assert (await guard.call(lambda _info: "ok", call_policy())).value == "ok"
+    assert guard._runner._threads is not None
+    assert guard._runner._threads.started <= 2
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyError("x")])
 async def test_whatever_a_sync_tool_raises_is_its_failure(
     guard: Guard, error: BaseException

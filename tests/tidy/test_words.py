@@ -33,6 +33,11 @@ MAY_CATCH_ALL = {
     "worker/cli/__init__.py": "a person reads one line and an exit code, not a traceback",
 }
 
+# Where even a BaseException ends. Nobody's cancellation can arrive there.
+MAY_SWALLOW_ALL = {
+    "worker/guard/threads.py": "a thread's work answers to its future, whatever a driver raises",
+}
+
 # Joined from halves, so that this file does not contain what it forbids.
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
 MACHINE_PATH = re.compile(
@@ -75,6 +80,7 @@ def test_cancellation_always_passes():
         for handler in handlers(path)
         if (handler.type is None or "BaseException" in names_in(handler.type))
         and not hands_on(handler)
+        and str(path) not in MAY_SWALLOW_ALL
     ]
 
     assert greedy == []
@@ -102,6 +108,13 @@ def test_every_border_still_exists():
         for name in MAY_CATCH_ALL
         if Path(name) in repository_files()
         and not any("Exception" in names_in(found.type) for found in handlers(Path(name)))
+    ]
+
+    stale += [
+        name
+        for name in MAY_SWALLOW_ALL
+        if Path(name) in repository_files()
+        and not any("BaseException" in names_in(found.type) for found in handlers(Path(name)))
     ]
 
     assert stale == []

@@ -6,7 +6,6 @@ hung tool would turn every deploy into a kill. Not the loop's default pool eithe
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
 from collections.abc import Callable
@@ -16,9 +15,6 @@ from typing import Any, TypeVar
 from worker.core.errors import AttemptFailed
 
 T = TypeVar("T")
-
-# What a sync tool may raise that would end a thread, or be taken for our own cancellation.
-_NOT_FOR_THREADS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
 
 
 class Threads:
@@ -70,7 +66,9 @@ def _run(future: Future[Any], work: Callable[[], Any]) -> None:
         value = work()
     except Exception as error:
         future.set_exception(error)
-    except _NOT_FOR_THREADS as error:
+    except BaseException as error:
+        # It would end this thread and leave the caller waiting, or be taken for our own
+        # cancellation. Nothing is to be handed on here: nobody stands above a thread's work.
         failure = no_exception(error)
         failure.__cause__ = error
         future.set_exception(failure)
