@@ -214,7 +214,7 @@ class Worker:
             )
         self.queue = TelledQueue(queue, self.telemetry)
         stack.push_async_callback(self.queue.close)
-        with named("STORE_URL"):
+        with named("STORE_URL" if settings.store_url else "QUEUE_URL"):
             store = await asyncio.to_thread(open_store, settings.store_url or settings.queue_url)
         self.store = TelledStore(store, self.telemetry)
         stack.push_async_callback(self.store.close)

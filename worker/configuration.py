@@ -9,12 +9,13 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 
 from worker.core.errors import ConfigError
-from worker.settings import Section, Settings
+from worker.settings import GuardOverride, Section, Settings
 
 PREFIX = "LOOPWORKER_"
 # Read by the shipped example tools, and where the file is: not settings of the worker itself.
@@ -76,7 +77,8 @@ def listening_address(value: str, *, setting: str) -> tuple[str, int] | None:
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     if not port.isascii() or not port.isdigit() or int(port) > 65535 or "/" in host:
-        raise ConfigError(f"{setting}: {value!r} is not an address; write 127.0.0.1:9464, or off")
+        usual = Settings.model_fields["admin" if setting.endswith("ADMIN") else "http"].default
+        raise ConfigError(f"{setting}: {value!r} is not an address; write {usual}, or off")
     return host, int(port)
 
 
@@ -86,9 +88,10 @@ def named(setting: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        if setting in str(error):
+        text, full = str(error), f"{PREFIX}{setting}"
+        if full in text:
             raise
-        raise ConfigError(f"LOOPWORKER_{setting}: {error}") from error
+        raise ConfigError(f"{full}: {text.removeprefix(f'{setting}: ')}") from error
 
 
 def check(settings: Settings) -> None:
@@ -247,12 +250,70 @@ def _explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> 
     lines = []
     for problem in error.errors(include_url=False):
         place = tuple(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            where = next((s for p, s in sources.items() if p[: len(place)] == place), "")
+            where = f" ({where})" if where.startswith("file") else ""
+            lines.append(f"{_variable(place)}{where}: no such setting{_meant(place)}")
+            continue
         source = sources.get(place, "")
         where = f" ({source})" if source.startswith("file") else ""
         secret = isinstance(problem.get("input"), SecretStr) or place[-1] in ("api_key",)
         shown = "" if secret or problem["type"] == "missing" else f", got {problem['input']!r:.80}"
-        lines.append(f"{_variable(place)}{where}: {problem['msg']}{shown}")
+        wanted = _wanted(place)
+        wrong = f"must be {wanted}" if wanted else problem["msg"]
+        lines.append(f"{_variable(place)}{where}: {wrong}{shown}")
     return "\n".join(lines)
+
+
+def _meant(place: tuple[str, ...]) -> str:
+    """Guess which setting a wrong name was meant to be."""
+    if place[0] == "guards" and len(place) == 3:
+        known = {_variable((*place[:2], name)) for name in GuardOverride.model_fields}
+    else:
+        known = {_variable(each) for each in _places(Settings, ())}
+        known |= {_variable(each[:-1]) for each in _places(Settings, ()) if len(each) > 1}
+    close = difflib.get_close_matches(_variable(place), sorted(known), n=1)
+    return f"; did you mean {close[0]}?" if close else " (loopworker config lists them)"
+
+
+def _wanted(place: tuple[str, ...]) -> str | None:
+    """Say in plain words what a setting takes; None where that is left to pydantic."""
+    field = _field(place)
+    kind = str(field.annotation) if field is not None else ""
+    if field is None or "tuple" in kind or ("str" in kind.lower() and "Literal" not in kind):
+        return None
+    if get_origin(field.annotation) is Literal:
+        return "one of " + ", ".join(map(str, get_args(field.annotation)))
+    if "bool" in kind:
+        return "true or false"
+    whole = "float" not in kind
+    seconds = "_seconds" in f"{kind}{field.metadata}"
+    noun = "a whole number" if whole else "a time (90, 90s, 1.5m, 2h)" if seconds else "a number"
+    return noun + _between(field.metadata, "s" if seconds else "")
+
+
+def _between(bounds: list[Any], unit: str) -> str:
+    low = next((f"from {b.ge:g}" for b in bounds if hasattr(b, "ge")), None)
+    low = low or next((f"above {b.gt:g}" for b in bounds if hasattr(b, "gt")), None)
+    high = next((f"to {b.le}" for b in bounds if hasattr(b, "le")), None)
+    if low is None:
+        return ""
+    joined = low if high is None else f"{low} {'' if low.startswith('from') else 'and up '}{high}"
+    return f" {joined} {unit}".rstrip()
+
+
+def _field(place: tuple[str, ...]) -> FieldInfo | None:
+    if place[0] == "guards":
+        return GuardOverride.model_fields.get(place[-1]) if len(place) == 3 else None
+    model: type[BaseModel] = Settings
+    for name in place[:-1]:
+        inner = model.model_fields[name].annotation if name in model.model_fields else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return None
+        model = inner
+    field = model.model_fields.get(place[-1])
+    is_section = field is not None and isinstance(field.default_factory, type)
+    return None if is_section else field
 
 
 def _walk(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.configuration import effective, load
+from worker.configuration import effective, load, named
 from worker.core.errors import ConfigError
 
 
@@ -50,8 +50,24 @@ def test_secrets_are_masked():
     ("env", "words"),
     [
         ({"LOOPWORKER_QUEU_URL": "x"}, ["LOOPWORKER_QUEU_URL", "LOOPWORKER_QUEUE_URL"]),
-        ({"LOOPWORKER_CONCURRENCY": "many"}, ["LOOPWORKER_CONCURRENCY", "integer", "many"]),
-        ({"LOOPWORKER_LOG_LEVEL": "loud"}, ["LOOPWORKER_LOG_LEVEL", "warning"]),
+        (
+            {"LOOPWORKER_CONCURRENCY": "many"},
+            ["LOOPWORKER_CONCURRENCY: must be a whole number from 1 to 100000, got 'many'"],
+        ),
+        ({"LOOPWORKER_LOG_LEVEL": "loud"}, ["LOOPWORKER_LOG_LEVEL: must be one of debug, info"]),
+        (
+            {"LOOPWORKER_DEADLINE": "soon"},
+            ["a time (90, 90s, 1.5m, 2h) above 0 and up to 604800 s"],
+        ),
+        ({"LOOPWORKER_MODEL_STREAM": "perhaps"}, ["must be true or false, got 'perhaps'"]),
+        ({"LOOPWORKER_GUARDS__QUOTE__LIMIT": "0"}, ["must be a whole number from 1 to 10000"]),
+        ({"LOOPWORKER_GUARDS__QUOTE__OPEN_SECONDS": "-1"}, ["above 0 and up to 3600 s, got '-1'"]),
+        ({"LOOPWORKER_HTTP": "localhost"}, ["LOOPWORKER_HTTP", "127.0.0.1:8080, or off"]),
+        ({"LOOPWORKER_ADMIN": "x:y"}, ["LOOPWORKER_ADMIN", "127.0.0.1:9464, or off"]),
+        (
+            {"LOOPWORKER_GUARDS__QUOTE__FAIL_MX": "2"},
+            ["did you mean LOOPWORKER_GUARDS__QUOTE__FAIL_MAX?"],
+        ),
         ({"LOOPWORKER_MAX_STEPS": "0"}, ["LOOPWORKER_MAX_STEPS", "1"]),
         ({"LOOPWORKER_QUEUE__LEASE_SECONDS": "nan"}, ["LOOPWORKER_QUEUE__LEASE_SECONDS"]),
         ({"LOOPWORKER_GUARD__FAIL_MAX": "2"}, ["LOOPWORKER_GUARD__FAIL_MAX", "5"]),
@@ -68,6 +84,38 @@ def test_a_wrong_setting_is_named_with_what_is_allowed(env, words):
 
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("concurency = 3\n", "w.toml): no such setting; did you mean LOOPWORKER_CONCURRENCY?"),
+        ("[gaurd]\nlimit = 3\n", "w.toml): no such setting; did you mean LOOPWORKER_GUARD?"),
+        (
+            "[guard]\nlimits = 3\n",
+            "w.toml): no such setting; did you mean LOOPWORKER_GUARD__LIMIT?",
+        ),
+        ("queue = 3\n", "LOOPWORKER_QUEUE"),
+        ("guards = 3\n", "LOOPWORKER_GUARDS"),
+    ],
+)
+def test_a_wrong_line_of_the_file_is_named(tmp_path, text, said):
+    """A typing error in the file is told with the file and the name that was meant."""
+    file = tmp_path / "w.toml"
+    file.write_text(text)
+
+    with pytest.raises(ConfigError) as caught:
+        load({}, file=file)
+
+    assert said in str(caught.value)
+
+
+def test_an_adapter_error_gets_the_full_name():
+    """Adapters know no prefix; what a person reads is the name of the variable, once."""
+    with pytest.raises(ConfigError) as caught, named("STORE_URL"):
+        raise ConfigError("STORE_URL: is a folder")
+
+    assert str(caught.value) == "LOOPWORKER_STORE_URL: is a folder"
 
 
 def test_names_that_platforms_add_are_left_alone():

@@ -77,7 +77,7 @@ def post(worker, body):
     ("setting", "value", "says"),
     [
         ("CONCURRENCY", "many", "LOOPWORKER_CONCURRENCY"),
-        ("QUEUE__LEASE_SECONDS", "0", "greater than or equal to 0.5"),
+        ("QUEUE__LEASE_SECONDS", "0", "from 0.5 to 3600 s"),
         ("QUEUE__LEASE_SECOND", "5", "did you mean LOOPWORKER_QUEUE__LEASE_SECONDS"),
         ("QUEUE_URL", "kafka://x", "QUEUE_URL"),
         ("QUEUE_URL", "sqlite:////does/not/exist/x.db", "QUEUE_URL"),

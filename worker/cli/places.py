@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.configuration import load, masked
+from worker.configuration import load, masked, named
 from worker.ids import new_task_id
 from worker.queues import open_queue
 from worker.queues.port import Queue
@@ -36,13 +36,15 @@ def with_desk(work: Callable[[Place], Awaitable[int]]) -> int:
 
 
 async def _work(settings: Settings, work: Callable[[Place], Awaitable[int]]) -> int:
-    queue = open_queue(
-        settings.queue_url,
-        name=settings.queue.name,
-        max_deliveries=settings.queue.max_deliveries,
-        depth_max=settings.queue.depth_max,
-    )
-    journal = open_store(settings.store_url or settings.queue_url)
+    with named("QUEUE_URL"):
+        queue = open_queue(
+            settings.queue_url,
+            name=settings.queue.name,
+            max_deliveries=settings.queue.max_deliveries,
+            depth_max=settings.queue.depth_max,
+        )
+    with named("STORE_URL" if settings.store_url else "QUEUE_URL"):
+        journal = open_store(settings.store_url or settings.queue_url)
     try:
         desk = Desk(queue, journal, now=time.time, new_id=new_task_id)
         return await work(Place(settings, queue, journal, desk, _absolute(settings.queue_url)))

@@ -35,6 +35,8 @@ def open_queue(
         return MemoryQueue(name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme in _NOT_BUILT:
         raise ConfigError(
-            f"QUEUE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db"
+            f"LOOPWORKER_QUEUE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db"
         )
-    raise ConfigError(f"QUEUE_URL: {url!r} is no queue; write sqlite:///file.db or memory://")
+    raise ConfigError(
+        f"LOOPWORKER_QUEUE_URL: {url!r} is no queue; write sqlite:///file.db or memory://"
+    )

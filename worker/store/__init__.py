@@ -27,7 +27,5 @@ def open_store(url: str) -> Store:
 
         return MemoryStore()
     if scheme in _NOT_BUILT:
-        raise ConfigError(
-            f"STORE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db"
-        )
-    raise ConfigError(f"STORE_URL: {url!r} is no store; write sqlite:///file.db or memory://")
+        raise ConfigError(f"{scheme}:// is not built yet in this version; use sqlite:///file.db")
+    raise ConfigError(f"{url!r} is no store; write sqlite:///file.db or memory://")

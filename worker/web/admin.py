@@ -152,7 +152,7 @@ class AdminServer:
             return socket.create_server((self.host, self.port), family=family, backlog=512)
         except OSError as error:
             raise ConfigError(
-                f"ADMIN: cannot listen on {self.host}:{self.port} ({error.strerror or error}); "
+                f"LOOPWORKER_ADMIN: cannot listen on {self.host}:{self.port} ({error.strerror or error}); "
                 "set LOOPWORKER_ADMIN to a free host:port"
             ) from error
 

@@ -83,7 +83,7 @@ class ApiServer:
             listener = socket.create_server((self.host, self.port), family=family, backlog=512)
         except OSError as error:
             raise ConfigError(
-                f"HTTP: cannot listen on {self.host}:{self.port} ({error.strerror or error}); "
+                f"LOOPWORKER_HTTP: cannot listen on {self.host}:{self.port} ({error.strerror or error}); "
                 "set LOOPWORKER_HTTP to a free host:port, or to `off`"
             ) from error
         if hasattr(socket, "TCP_USER_TIMEOUT"):
