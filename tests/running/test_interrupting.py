@@ -62,10 +62,10 @@ async def test_a_drain_beside_a_cancel_still_hands_back(start):
         task_id = await worker.submit("q")
         await thinking.wait()
         await worker.store.request_cancel(task_id)
+        worker.begin_drain()
         worker.consumer.cancel(task_id)
         for task in worker.consumer._tasks.values():
             task.cancel()
-        worker.begin_drain()
         await worker._working
 
         settled = worker.ears.of(TaskSettled)
@@ -98,3 +98,53 @@ def test_an_unattempted_failure_waits_for_the_breaker_uncounted():
 
     assert (settlement.action, settlement.counted, settlement.delay_seconds) == ("retry", False, 31)
     assert ModelFailed(1.0, "model_unavailable", "x", True).attempted
+
+
+async def test_a_bug_while_reading_a_task_is_bounded_by_its_deliveries(start, ask, monkeypatch):
+    """What nobody foresaw is counted and ends in the dead letters; it never spins for ever."""
+    from worker.consuming import delivery
+
+    read = delivery.read_task
+
+    def reading(body, **more):
+        if b"poison" in body:
+            raise ZeroDivisionError
+        return read(body, **more)
+
+    monkeypatch.setattr(delivery, "read_task", reading)
+    queue = {"backoff_seconds": 0.0, "poll_seconds": 0.05, "max_deliveries": 2}
+    async with start(otherwise=answer("fine"), queue=queue) as worker:
+        await worker.submit("poison")
+        assert (await ask(worker, "good")).status == "completed"
+        async with asyncio.timeout(5):
+            while not await worker.queue.inner.dead():  # noqa: ASYNC110  (no signal of a claim)
+                await asyncio.sleep(0.01)
+
+        assert [d.deliveries for d in await worker.queue.inner.dead()] == [2]
+
+
+async def test_a_full_reply_queue_delays_the_task_and_loses_nothing(start, monkeypatch):
+    """The result is stored; the task waits until the result can be handed over."""
+    from worker import Task
+    from worker.consuming.publishing import Publisher
+    from worker.core.errors import QueueFull
+
+    tries = []
+    publish = Publisher.publish
+
+    async def publishing(self, result, reply_to):
+        tries.append(result.id)
+        if len(tries) < 4:
+            raise QueueFull
+        await publish(self, result, reply_to)
+
+    monkeypatch.setattr(Publisher, "publish", publishing)
+    queue = {"backoff_seconds": 0.0, "poll_seconds": 0.05, "max_deliveries": 2}
+    async with start(answer("42"), queue=queue) as worker:
+        await worker.submit(Task("t1", "q", reply_to="queue:answers"))
+        answers = worker.queue.inner.sibling("answers")
+        leases = await answers.claim(owner="me", lease_seconds=5, wait_seconds=5)
+
+        assert [lease.id for lease in leases] == ["t1/result"]
+        assert tries == ["t1/result"] * 4
+        assert len(worker.model.requests) == 1

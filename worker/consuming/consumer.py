@@ -55,6 +55,7 @@ class Consumer:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: asyncio.Task[list[Lease]] | None = None
         self._draining = asyncio.Event()
+        self._dying = True  # until somebody asks for a drain: what ends before that is none
         self._changed = asyncio.Event()
         self._numbers = itertools.count()
         self._drained = {"finished": 0, "released": 0, "cancelled": 0}
@@ -79,6 +80,7 @@ class Consumer:
 
     def stop_claiming(self) -> None:
         """Claim no more; what runs goes on. Safe to call twice."""
+        self._dying = False
         self._draining.set()
         self._changed.set()
         if self._claiming is not None:
@@ -103,7 +105,7 @@ class Consumer:
                 await self._claim_until_drain()
                 await self._drain(drain_seconds)
             finally:
-                self.stop_claiming()
+                self._draining.set()
                 await self._release_all()
                 beating.cancel()
 
@@ -194,12 +196,13 @@ class Consumer:
             await self._desk.handle(held)
         except asyncio.CancelledError:
             if not held.lost:
-                await self._desk.hand_back(held, "drain")
+                # Without a drain it is the process that dies, and this task may be the reason.
+                await self._desk.hand_back(held, "interrupted", counted=self._dying)
                 self._drained["cancelled"] += 1
             raise
         except Exception as error:  # the border of consumer work: the others go on
             self._telemetry.tell(ErrorUnhandled("consumer", error))
-            await self._desk.hand_back(held, "internal error")
+            await self._desk.hand_back(held, f"bug: {type(error).__name__}", counted=True)
 
     def _done(self, key: str) -> None:
         task = self._tasks.get(key)

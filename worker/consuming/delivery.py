@@ -120,17 +120,20 @@ class DeliveryDesk:
         """End the waiting for the model of a run that is cancelled."""
         self._runner.interrupt(run_id)
 
-    async def hand_back(self, held: Held, reason: str, *, delay_seconds: float = 0.0) -> None:
-        """Give a task up unfinished, without using up a delivery."""
+    async def hand_back(
+        self, held: Held, reason: str, *, delay_seconds: float = 0.0, counted: bool = False
+    ) -> None:
+        """Give a task up unfinished. Only what is our own doing (a drain) is not counted.
+
+        What is counted comes back after the usual back-off: it may be the task's own fault.
+        """
+        delay = self._options.backoff_seconds if counted else delay_seconds
+        outcome = "retry" if counted else "release"
         try:
             if held.run is not None:
                 await self._journal.release(held.run)
-            await self._queue.nack(
-                held.lease, delay_seconds=delay_seconds, counted=False, reason=reason
-            )
-            settled = TaskSettled(
-                self._queue.name, held.lease.id, "release", delay_seconds=delay_seconds
-            )
+            await self._queue.nack(held.lease, delay_seconds=delay, counted=counted, reason=reason)
+            settled = TaskSettled(self._queue.name, held.lease.id, outcome, delay_seconds=delay)
             self._telemetry.tell(settled)
         except (LeaseLost, StoreUnavailable, QueueUnavailable):
             # Then the lease runs out by itself, and the next owner fences this one.
@@ -273,7 +276,15 @@ class DeliveryDesk:
                         counted=settlement.counted,
                         reason=settlement.reason,
                     )
-        except (LeaseLost, QueueUnavailable, QueueFull):
+        except QueueFull:
+            # The caller's own queue takes no more. The result is stored, so the task waits until
+            # it can be handed over; that it takes long is no fault of the task.
+            held.run = None  # it has ended
+            wait = self._options.backoff_seconds
+            await self.hand_back(held, "the reply queue is full", delay_seconds=wait)
+            processing.settlement = "release"
+            return
+        except (LeaseLost, QueueUnavailable):
             # Harmless: the ending is in the journal, and a redelivery finds it there.
             self._telemetry.tell(LeaseWasLost(name, task_id))
             processing.settlement = "lost"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from worker.consuming.publishing import Publisher
 from worker.core.errors import QueueUnavailable, StoreUnavailable, TaskInvalid
@@ -17,10 +17,13 @@ from worker.telemetry.tell import Telemetry
 
 MEASURE_SECONDS = 5.0
 _SWEEP_MAX = 200  # dead letters looked at in one sweep
+_SETTLED = ("done", None)  # what the queue says of a task that it will not deliver again
 
 
 class Housekeeper:
     """Measures every few seconds, prunes every `prune_seconds`.
+
+    A run is kept for as long as the queue has its task, whatever the retention.
 
     A task that killed its worker too often is dead-lettered by the claim itself, before any code
     of ours runs; it is the sweep that then gives it the result that every task must have.
@@ -66,7 +69,9 @@ class Housekeeper:
                 self._dead_seen = self.depth.dead
             if self._clock() - self._pruned_at >= self._prune_seconds:
                 self._pruned_at = self._clock()
-                await self._journal.prune(older_than_seconds=self._retention_seconds)
+                await self._journal.prune(
+                    older_than_seconds=self._retention_seconds, kept=self._still_queued
+                )
                 await self._queue.prune(older_than_seconds=self._retention_seconds)
         except (QueueUnavailable, StoreUnavailable) as error:
             self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
@@ -86,6 +91,11 @@ class Housekeeper:
             )
         )
         return depth
+
+    async def _still_queued(self, ids: Sequence[str]) -> set[str]:
+        # Ready again after a crash, or dead and to be redriven: without its journal such a task
+        # would do everything a second time.
+        return {run_id for run_id in ids if await self._queue.state(run_id) not in _SETTLED}
 
     async def answer_for_the_dead(self) -> int:
         """Give every dead letter that has none a result; returns how many it were."""

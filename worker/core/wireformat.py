@@ -5,7 +5,6 @@ Works on decoded JSON values; bytes are the business of `worker/intake.py` (in) 
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,9 +31,9 @@ def parse_time(value: object, *, field: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if math.isfinite(value) and 0 <= value < 253_402_300_800:  # year 9999
+        if 0 <= value < 253_402_300_800:  # year 9999; false for NaN and for the largest integers
             return float(value)
-        raise TaskInvalid(f"{field}: {value!r} is not a time", field=field)
+        raise TaskInvalid(f"{field}: {_shown(value)} is not a time", field=field)
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
@@ -58,7 +57,7 @@ def task_from_wire(value: object, *, default_id: str) -> Task:
     version = value.get("version", VERSION)
     if version != VERSION or isinstance(version, bool):
         raise TaskInvalid(
-            f"version: {version!r} is not known here; this worker reads version {VERSION}",
+            f"version: {str(version)[:40]!r} is not known here; this worker reads version {VERSION}",
             field="version",
         )
     if "input" not in value:
@@ -182,6 +181,11 @@ def result_from_wire(value: dict[str, Any]) -> Result:
     )
 
 
+def _shown(value: float) -> str:
+    # Python refuses to write integers of thousands of digits, and nobody wants to read one.
+    return "a huge number" if isinstance(value, int) and abs(value) > 10**18 else repr(value)
+
+
 def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
     if value is None:
@@ -228,7 +232,7 @@ def _integer(value: dict[str, Any], field: str, low: int, high: int) -> int | No
     if isinstance(got, bool) or not isinstance(got, int):
         raise TaskInvalid(f"{field}: must be a whole number, got {_kind(got)}", field=field)
     if not low <= got <= high:
-        raise TaskInvalid(f"{field}: {got} is not between {low} and {high}", field=field)
+        raise TaskInvalid(f"{field}: {_shown(got)} is not between {low} and {high}", field=field)
     return got
 
 
@@ -250,12 +254,12 @@ def _budget(value: dict[str, Any]) -> Budget:
             )
     cost = got.get("cost")
     if cost is not None and (
-        isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 < cost < math.inf
+        isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 < cost < 1e18
     ):
         raise TaskInvalid("budget.cost: must be a positive number", field="budget.cost")
     tokens = got.get("tokens")
     if tokens is not None and (
-        isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1
+        isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens < 10**18
     ):
         raise TaskInvalid(
             "budget.tokens: must be a whole number of at least 1", field="budget.tokens"

@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
+from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, WorkerError
 from worker.queues import sqlite_statements as sql
 from worker.queues.port import (
     MAX_DELIVERIES,
@@ -75,7 +75,7 @@ class SqliteQueue:
 
     async def put(self, ticket: Ticket) -> bool:
         """See the port: add a task; False when its id is known."""
-        return bool(await self._write(self._put, ticket))
+        return bool(await _ours(self._file.write(self._put, ticket), full=QueueFull))
 
     async def claim(
         self, *, owner: str, lease_seconds: float, wait_seconds: float, limit: int = 1
@@ -391,10 +391,11 @@ def _lease(row: Any, expires_at: float) -> Lease:
     )
 
 
-async def _ours(outcome: Awaitable[T]) -> T:
+async def _ours(outcome: Awaitable[T], *, full: type[WorkerError] = QueueUnavailable) -> T:
+    # A full disk refuses a submit; to whoever claims or settles it is an outage like any other.
     try:
         return await outcome
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-            raise QueueFull("the disk or the file is full; nothing was written") from error
+            raise full("the disk or the file is full; nothing was written") from error
         raise QueueUnavailable(f"the queue's file cannot be used: {error}") from error
