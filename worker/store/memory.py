@@ -16,7 +16,7 @@ from worker.core.errors import LeaseLost, RunBusy, StoreUnavailable
 from worker.core.events import Event
 from worker.core.task import Result
 from worker.store import codec
-from worker.store.port import Opened, Remembered, Run, RunView
+from worker.store.port import Keeper, Opened, Remembered, Run, RunView
 
 LAST_GOOD_MAX = 10_000
 
@@ -167,14 +167,18 @@ class MemoryStore:
         known.sort(key=lambda record: record.updated_at, reverse=True)
         return [_view(record, (), -1) for record in known[:limit]]
 
-    async def prune(self, *, older_than_seconds: float) -> int:
+    async def prune(self, *, older_than_seconds: float, kept: Keeper | None = None) -> int:
         """See the port: forget finished runs, and cancels of tasks that never came."""
         before = self._now() - older_than_seconds
-        old = [r for r in self.base.records.values() if r.updated_at <= before]
-        gone = [record for record in old if record.state == "finished"]
-        for record in [*gone, *(r for r in old if r.epoch == 0)]:
-            del self.base.records[record.id]
-        return len(gone)
+        ids = [r.id for r in self.base.records.values() if _prunable(r, before)]
+        spared = set(await kept(ids)) if kept and ids else set()
+        gone = 0
+        for run_id in ids:
+            record = self.base.records.get(run_id)
+            if record is not None and run_id not in spared and _prunable(record, before):
+                del self.base.records[run_id]
+                gone += record.state == "finished"
+        return gone
 
     async def remember(self, key: str, value: str, *, at: float) -> None:
         """See the port: keep the last good value."""
@@ -211,6 +215,10 @@ class MemoryStore:
         run.next_seq = len(record.events)
         run.cancel_requested = record.cancel
         return record
+
+
+def _prunable(record: _Record, before: float) -> bool:
+    return record.updated_at <= before and (record.state == "finished" or record.epoch == 0)
 
 
 def _result(record: _Record) -> Result | None:

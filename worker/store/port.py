@@ -1,16 +1,19 @@
 """The contracts of the journal, the results, the sessions and the last good values.
 
-Each numbered sentence is a test in `worker/testing/store_suite.py`, run against every engine.
+Each numbered sentence is a test of `worker/testing/store_suite.py` (J8, J20: store_pruning), run against every engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from worker.core.events import Event
 from worker.core.task import Result
+
+# Of these run ids, which must not be forgotten yet?
+Keeper = Callable[[Sequence[str]], Awaitable[Collection[str]]]
 
 
 @dataclass(slots=True)
@@ -71,7 +74,8 @@ class Journal(Protocol):
     the run began; a finished run cannot be cancelled. J17 `reopen` forgets the result and the
     cancel, and keeps the events. J18 `view` shows the events after a number, `recent` the runs
     that changed last (to the second). J19 `renew_many` renews the runs that are still owned and
-    returns the lost ones.
+    returns the lost ones. J20 `prune` asks `kept` for every run that it could forget, and leaves
+    those that it names; a run that changes meanwhile stays.
 
     Another owner is one with another name: the same owner may open its run again at any time, and
     fences its own older epoch by that.
@@ -140,8 +144,13 @@ class Journal(Protocol):
         """The runs that changed last, newest first, without their events."""
         ...
 
-    async def prune(self, *, older_than_seconds: float) -> int:
-        """Forget finished runs and results older than that; returns how many."""
+    async def prune(self, *, older_than_seconds: float, kept: Keeper | None = None) -> int:
+        """Forget finished runs and results older than that; returns how many.
+
+        `kept` is asked with the ids that are old enough, some hundred at once: a task that a
+        queue may yet deliver needs its journal, or its effects would be repeated. What it raises
+        ends the pruning.
+        """
         ...
 
     async def close(self) -> None:

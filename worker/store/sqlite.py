@@ -14,7 +14,7 @@ from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 from worker.store import codec
 from worker.store import sqlite_statements as sql
-from worker.store.port import Opened, Remembered, Run, RunView
+from worker.store.port import Keeper, Opened, Remembered, Run, RunView
 
 T = TypeVar("T")
 LAST_GOOD_MAX = 10_000
@@ -148,15 +148,15 @@ class SqliteStore:
         rows = sorted(latest, key=lambda row: row[5], reverse=True)
         return [_view(row, [], -1) for row in rows[:limit]]
 
-    async def prune(self, *, older_than_seconds: float) -> int:
+    async def prune(self, *, older_than_seconds: float, kept: Keeper | None = None) -> int:
         """See the port: forget finished runs, and cancels of tasks that never came."""
-        before = self._clock() - older_than_seconds
-        total: int = 0
-        while True:
-            gone, more = await self._write(self._prune, before)
-            total += int(gone)
-            if not more:
-                return total
+        before, total = self._clock() - older_than_seconds, 0
+        values: dict[str, Any] = {"before": before, "after": 0.0, "number": 0, "limit": PRUNE_BATCH}
+        while old := await self._read(sql.PRUNABLE, values):
+            spared = set(await kept([row[2] for row in old])) if kept else ()
+            total += await self._write(self._prune, [row for row in old if row[2] not in spared])
+            values["after"], values["number"], _ = old[-1]
+        return total
 
     async def remember(self, key: str, value: str, *, at: float) -> None:
         """See the port: keep the last good value; it is in the file within a second.
@@ -310,18 +310,18 @@ class SqliteStore:
         now = self._clock()
         return [connection.execute(sql.REOPEN, (now, task_id)).rowcount for task_id in ids]
 
-    def _prune(self, connection: sqlite3.Connection, bounds: list[float]) -> list[Any]:
-        return [self._prune_some(connection, before) for before in bounds]
+    def _prune(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
+        return [self._prune_some(connection, rows) for rows in wishes]
 
-    def _prune_some(self, connection: sqlite3.Connection, before: float) -> tuple[int, bool]:
-        numbers = connection.execute(
-            sql.PRUNABLE, {"before": before, "limit": PRUNE_BATCH}
-        ).fetchall()
+    def _prune_some(self, connection: sqlite3.Connection, rows: list[Any]) -> int:
         finished = 0
-        for (number,) in numbers:
-            connection.execute(sql.FORGET_EVENTS, {"run": number})
-            finished += connection.execute(sql.FORGET_RUN, (number,)).fetchone()[0] == "finished"
-        return finished, len(numbers) == PRUNE_BATCH
+        for row in rows:
+            # The row as it was read: a run that has been written to since then stays.
+            gone = connection.execute(sql.FORGET_RUN, row).fetchone()
+            if gone is not None:
+                connection.execute(sql.FORGET_EVENTS, {"run": row[1]})
+                finished += gone[0] == "finished"
+        return finished
 
     def _remember(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         for rows in wishes:

@@ -91,14 +91,19 @@ RECENT_FINISHED = f"""
 select {_VIEW} from run where state = 'finished' order by updated_at desc limit ?
 """
 
-PRUNABLE = """
-select number from run where state = 'finished' and updated_at <= :before
+_OLD = "updated_at <= :before and (updated_at, number) > (:after, :number)"
+PRUNABLE = f"""
+select updated_at, number, id from run where state = 'finished' and {_OLD}
 union all
-select number from run where state != 'finished' and state = 'released' and epoch = 0 and updated_at <= :before
-limit :limit
+select updated_at, number, id from run
+where state != 'finished' and state = 'released' and epoch = 0 and {_OLD}
+order by 1, 2 limit :limit
 """
 FORGET_EVENTS = f"delete from event where {_OF_RUN}"
-FORGET_RUN = "delete from run where number = ? returning state"
+FORGET_RUN = """
+delete from run where updated_at = ? and number = ? and id = ?
+  and (state = 'finished' or (state = 'released' and epoch = 0)) returning state
+"""
 
 REMEMBER = """
 insert into last_good (key, value, at) values (?, ?, ?)

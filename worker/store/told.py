@@ -8,7 +8,7 @@ from typing import Any
 from worker.core.errors import LeaseLost, RunBusy, StoreUnavailable
 from worker.core.events import Event
 from worker.core.task import Result
-from worker.store.port import Opened, Remembered, Run, RunView, Store
+from worker.store.port import Keeper, Opened, Remembered, Run, RunView, Store
 from worker.telemetry.signals import RunTakenOver, StoreCall, WriteFenced
 from worker.telemetry.tell import Telemetry
 
@@ -94,9 +94,9 @@ class TelledStore:
         """See the port."""
         return await self.inner.recent(limit=limit)
 
-    async def prune(self, *, older_than_seconds: float) -> int:
+    async def prune(self, *, older_than_seconds: float, kept: Keeper | None = None) -> int:
         """See the port."""
-        return await self.inner.prune(older_than_seconds=older_than_seconds)
+        return await self.inner.prune(older_than_seconds=older_than_seconds, kept=kept)
 
     async def remember(self, key: str, value: str, *, at: float) -> None:
         """See the port."""

@@ -8,22 +8,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from worker.core.errors import IllegalEvent, LeaseLost, RunBusy, StoreUnavailable
-from worker.core.events import Ended, Event, NoteAdded, Started, ToolStarted
+from worker.core.events import Ended, Event, Started, ToolStarted
 from worker.core.task import Result
 from worker.store import codec
 from worker.store.port import Run, Store
 from worker.testing.harness import StoreHarness
-
-
-def note(number: int, *, text: str = "x") -> NoteAdded:
-    """A small event that can be told from others."""
-    return NoteAdded(at=float(number), kind="test", text=text)
-
+from worker.testing.store_case import note
+from worker.testing.store_pruning import StorePruning
 
 STARTED = Started(
     at=1.5,
@@ -37,31 +33,8 @@ STARTED = Started(
 )
 
 
-class StoreSuite:
+class StoreSuite(StorePruning):
     """Every sentence of the contract of a journal, as a test with its number."""
-
-    lease_seconds: ClassVar[float] = 30.0
-
-    @pytest.fixture
-    async def harness(self) -> StoreHarness:
-        """The engine under test; to be given by the subclass."""
-        raise NotImplementedError("give the suite a harness fixture")
-
-    @pytest.fixture
-    async def store(self, harness: StoreHarness) -> Store:
-        """A store on the empty engine."""
-        return await harness.open()
-
-    async def begin(self, store: Store, run_id: str = "t", *, owner: str = "w1") -> Run:
-        """Open a run that must be free."""
-        opened = await store.open(run_id, owner=owner, lease_seconds=self.lease_seconds)
-        assert opened.run is not None
-        return opened.run
-
-    async def events(self, store: Store, run_id: str = "t") -> list[dict[str, Any]]:
-        """The events of a run, as written."""
-        view = await store.view(run_id)
-        return [] if view is None else list(view.events)
 
     async def take_over(self, store: Store, harness: StoreHarness) -> Run:
         """Let the lease of the run run out, and open it for another owner."""
@@ -171,29 +144,6 @@ class StoreSuite:
 
         opened = await store.open("t", owner="w1", lease_seconds=1)
         assert opened.events == (note(0, text=text),)
-
-    async def test_j08_prune(self, store: Store, harness: StoreHarness) -> None:
-        """Finished runs leave after the time asked for; open, released and young ones stay."""
-        for name in ("open", "released", "old"):
-            await store.append(await self.begin(store, name), [note(0)])
-        await store.release(await self.begin(store, "released"))
-        await store.finish(
-            await self.begin(store, "old"), [], Result(task_id="old", status="completed")
-        )
-        await store.put_result(Result(task_id="rejected", status="rejected"))
-        await harness.pass_time(self.lease_seconds)
-        await store.put_result(Result(task_id="young", status="rejected"))
-
-        assert await store.prune(older_than_seconds=self.lease_seconds * 0.5) == 2
-
-        assert await store.result("old") is None
-        assert await store.result("rejected") is None
-        assert await store.result("young") is not None
-        assert await store.view("old") is None
-        for name in ("open", "released"):
-            assert len(await self.events(store, name)) == 1
-        assert await store.prune(older_than_seconds=self.lease_seconds * 0.5) == 0
-        assert (await store.open("old", owner="w1", lease_seconds=1)).events == ()
 
     async def test_j09_ten_thousand_events(self, store: Store) -> None:
         """A journal of 10,000 events opens in under 2 s."""
