@@ -129,6 +129,9 @@ class QueueSettings(Section):
 class LoopSettings(Section):
     """When a run stops, beyond MAX_STEPS and DEADLINE."""
 
+    honesty_gate: Literal["replace", "remove", "off"] = Field(
+        "replace", description="What befalls a degraded answer with figures that nobody told."
+    )
     max_calls_per_step: int = Field(32, ge=1, le=1000, description="Tool calls in one reply.")
     max_empty_replies: int = Field(
         2, ge=0, le=10, description="Empty replies asked again before the run ends."
@@ -275,4 +278,5 @@ class Settings(Section):
             max_invalid_turns=self.loop.max_invalid_turns,
             max_empty_replies=self.loop.max_empty_replies,
             max_repeats=self.loop.max_repeats,
+            honesty_gate=self.loop.honesty_gate,
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from worker.core.digest import arguments_hash
 from worker.core.effects import Finish
 from worker.core.events import Ended, ModelFailed
+from worker.core.gate import INVENTED_VALUE, Evidence, enforce
 from worker.core.honesty import manifest, with_notes
 from worker.core.limits import Status
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall
@@ -107,7 +108,9 @@ def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") 
     assert loop.started is not None
     rows = observations(loop)
     named = [(call.name, observation) for call, observation in rows]
-    answer = finish.answer
+    answer, is_altered = enforce(
+        finish.answer, _evidence(loop, named), action=loop.limits.honesty_gate
+    )
     if answer or finish.status == Status.COMPLETED:
         answer = with_notes(answer, named, language=loop.language)
     return Result(
@@ -126,7 +129,19 @@ def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") 
         ended_at=max(ended_at, loop.started.at),
         worker=worker,
         models=loop.models,
+        diagnosis=(INVENTED_VALUE,) if is_altered else (),
         error=finish.error,
+    )
+
+
+def _evidence(loop: Loop, named: list[tuple[str, Observation]]) -> Evidence:
+    assert loop.started is not None
+    history = (str(message.get("content") or "") for message in loop.started.history)
+    return Evidence(
+        question=str(loop.started.task["input"]),
+        observed=named,
+        told=(*history, loop.started.system_prompt),
+        language=loop.language,
     )
 
 

@@ -74,3 +74,4 @@ class Limits:
     max_repeats: int = 4  # rounds of the same call with the same result; warned one before
     tokens: int | None = None  # prompt and completion tokens of the whole run
     cost: float | None = None  # money of the whole run, in the currency of the price list
+    honesty_gate: str = "replace"  # replace | remove | off: invented figures of a degraded answer

@@ -111,6 +111,14 @@ NOTE_SKIPPED = {
     "zh": "注意:{tool} 未执行,答案可能不完整。",
     "en": "Note: {tool} was not run; the answer may be incomplete.",
 }
+WITHDRAWN = {
+    "zh": "原回答含有没有来源的数值,已撤回。",
+    "en": "The answer held figures without a source and was withdrawn.",
+}
+FIGURES_REMOVED = {
+    "zh": "[没有来源的数值已删去。]",
+    "en": "[Figures without a source were taken out.]",
+}
 NO_INFORMATION = {"zh": "未找到相关信息", "en": "No relevant information was found."}
 DEFAULT_STUB = {"zh": "{tool} 暂不可用", "en": "{tool} is unavailable"}
 

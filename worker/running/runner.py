@@ -222,6 +222,7 @@ class Runner:
         self._telemetry.tell(StepUpdated(result.task_id, recorder.run.next_seq, "", is_final=True))
         operation.status = str(result.status)
         operation.error = result.error
+        operation.symptoms = tuple(sign.symptom for sign in result.diagnosis)
         return RunEnd(settlement, result)
 
     def _operation(self, task: Task, loop: Loop, opened: Opened) -> RunLoop:
