@@ -203,6 +203,44 @@ def test_argument_may_come_from_an_earlier_result():
     assert "R1" in done.said["content"]
 
 
+@pytest.mark.parametrize(
+    ("question", "city"),
+    [
+        ("weather in Oslo", "Oslo"),
+        ("What's the weather like at Reykjavik today?", "Reykjavik"),
+        ("weather for San Jose now", "San Jose"),
+        ('weather for "san jose" now', "san jose"),
+        ("weather city=Oslo please", "Oslo"),
+        ("weather, city: San Jose", "San Jose"),
+        ("weather(city='Bad Tölz')", "Bad Tölz"),
+        ("Oslo weather", "Oslo"),
+        ("weather oslo", "oslo"),
+        ("what is the weather in paris", "Paris"),
+        ("奥斯陆的天气怎么样?", "奥斯陆"),
+        ("今天东京天气如何", "Tokyo"),
+    ],
+)
+def test_place_that_is_not_in_the_lexicon_is_found(question, city):
+    """A newcomer's own tool is called with what the question names, however it is put."""
+    assert Talk(question, [WEATHER]).calls == [("weather", {"city": city})]
+
+
+@pytest.mark.parametrize("question", ["use the weather tool", "What is the weather like today?"])
+def test_no_place_is_asked_for_with_the_form_that_works(question):
+    """Where nothing is named it says how to, and makes nothing up."""
+    said = Talk(question, [WEATHER]).said
+
+    assert "tool_calls" not in said
+    assert "city=…" in said["content"]
+
+
+def test_given_value_has_the_type_of_its_parameter():
+    """name=value serves numbers and texts alike, and a value that is not allowed is passed over."""
+    assert Talk("add b=5 a=7", [ADD]).calls == [("add", {"a": 7, "b": 5})]
+    assert Talk("price symbol=nvda.x", [QUOTE]).calls == [("get_stock_price", {"symbol": "nvda.x"})]
+    assert "tool_calls" not in Talk("price symbol=§§", [QUOTE]).said
+
+
 def test_missing_argument_is_asked_for():
     """It does not make values up."""
     said = Talk("退款", [REFUND]).said

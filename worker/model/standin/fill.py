@@ -16,6 +16,7 @@ from worker.model.standin.lexicon import (
     NOT_TICKERS,
     SPELLINGS,
 )
+from worker.model.standin.salient import find_given, find_quoted, find_salient
 
 CALLS_MAX = 8
 TEXT_CHARS_MAX = 300
@@ -30,7 +31,6 @@ MONEY = re.compile(
     r"(?:[¥￥$€£]\s?(\d+(?:\.\d+)?))|(?:(\d+(?:\.\d+)?)\s?(?:元|块|美元|欧元|USD|CNY|EUR))"
 )
 DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
-QUOTED = re.compile(r"[\"“「『]([^\"”」』]+)[\"”」』]|(?<!\w)'([^']+)'(?!\w)")
 
 
 @dataclass(slots=True)
@@ -54,7 +54,10 @@ def fill(function: dict[str, Any], question: str, known: dict[str, Any]) -> Fill
     many: tuple[str, list[Any]] | None = None
     missing: list[str] = []
     for name, inner in properties.items():
-        found = _values(name, inner, question, name in required)
+        found = _given(name, inner, question) or _values(name, inner, question, name in required)
+        if not found and required == {name} and _is_place(name, inner):
+            salient = find_salient(question, function)
+            found = [] if salient is None else [salient]
         if not found and name in required and name in known:
             found = _typed([known[name]], inner)
         if len(found) > 1 and many is None and _is_subject(name, inner):
@@ -79,6 +82,25 @@ def _for_one(
         if other != name and inner.get("enum") and (own := _of_prefix(inner["enum"], str(value))):
             one[other] = own  # an order number that says which region it is from
     return _in_order(one, properties)
+
+
+def _given(name: str, schema: dict[str, Any], text: str) -> list[Any]:
+    value = find_given(name, text)
+    if value is None:
+        return []
+    if schema.get("enum"):
+        return [each for each in schema["enum"] if str(each) == value]
+    if schema.get("type") not in ("string", "integer", "number"):
+        return []
+    typed = _typed([value], schema)
+    return [each for each in typed if not isinstance(each, str) or _is_allowed(each, schema)]
+
+
+def _is_place(name: str, schema: dict[str, Any]) -> bool:
+    """Whether any word may do: a place may be one that the lexicon does not know."""
+    known = _finder(name, schema)
+    is_free = schema.get("type") == "string" and not schema.keys() & {"enum", "pattern"}
+    return is_free and known is not None and known[0] is _find_cities
 
 
 def _in_order(values: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
@@ -226,15 +248,16 @@ def _is_subject(name: str, schema: dict[str, Any]) -> bool:
 
 
 def _strings(name: str, schema: dict[str, Any], text: str, required: bool) -> list[str]:
-    known = _finder(name, schema)
+    known, quoted = _finder(name, schema), find_quoted(text)
     if known is not None:
         finder, _, by_name = known
         found = finder(text)
+        if not found and finder in (_find_cities, _find_orders):
+            found = quoted[:1]
         if not found and finder is _find_zones and (required or language_of(text) == "zh"):
             return ["Asia/Shanghai" if language_of(text) == "zh" else "UTC"]
         if found or by_name:
             return found
-    quoted = [first or second for first, second in QUOTED.findall(text)]
     if quoted:
         return quoted[:1]
     if not required:

@@ -12,7 +12,7 @@ MARK = {"zh": "(离线模型)", "en": " (offline stand-in)"}
 _TEXTS = {
     "zh": {
         "none": "没有工具可以回答这个问题;我只是按规则选择工具的替身,不是真正的模型。",
-        "missing": "缺少信息:请提供 {names}。",
+        "missing": "缺少信息:请提供 {names}(例如写 {first}=…)。",
         "failed": "{tool} 未能给出结果:{text}",
         "old": "{text}(旧数据,{age} 秒前)",
         "second": "{text}(来自备用来源)",
@@ -20,7 +20,7 @@ _TEXTS = {
     },
     "en": {
         "none": "No tool can answer this; I only choose tools by rules and am no real model.",
-        "missing": "Something is missing: please give {names}.",
+        "missing": "Something is missing: please give {names}, for example as {first}=…",
         "failed": "{tool} gave no result: {text}",
         "old": "{text} (old data, from {age} s ago)",
         "second": "{text} (from an alternative source)",
@@ -60,7 +60,8 @@ def say_results(told: list[Told], language: str) -> str:
 def say_missing(names: list[str], language: str) -> str:
     """Ask for what no argument could be found for."""
     joined = ", ".join(dict.fromkeys(names))
-    return _TEXTS[language]["missing"].format(names=joined) + MARK[language]
+    text = _TEXTS[language]["missing"].format(names=joined, first=names[0])
+    return text + MARK[language]
 
 
 def say_nothing_fits(language: str) -> str:
