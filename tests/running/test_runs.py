@@ -99,6 +99,37 @@ async def test_mistakes_and_failures_go_back_to_the_model_as_structured_errors(s
         assert [(d.tool, d.source) for d in result.degraded] == [("broken", "error")]
 
 
+async def test_an_error_that_cannot_say_what_it_is_costs_one_call(start, ask):
+    """Its type's name stands for its words; the run goes on."""
+
+    class Speechless(ToolError):
+        def __str__(self):
+            raise KeyError("no words")
+
+    class Mute(ValueError):
+        def __str__(self):
+            return None
+
+    @tool(attempts=1)
+    async def first() -> str:
+        """Fails on purpose."""
+        raise Speechless("never read")
+
+    @tool(attempts=1)
+    async def second() -> str:
+        """Just fails."""
+        raise Mute
+
+    script = [calls(("first", {}), ("second", {})), answer("sorry")]
+    async with start(*script, tools=[first, second]) as worker:
+        result = await ask(worker, "go")
+
+        told = [json.loads(m["content"])["error"]["message"] for m in tool_messages(worker.model)]
+        assert (result.status, result.answer) == ("completed", "sorry")
+        assert "Speechless" in told[0]
+        assert "Mute" in told[1]
+
+
 async def test_an_invalid_call_is_answered_without_running_anything(start, ask):
     """The model reads what was wrong; telemetry counts it as the model's mistake."""
     ran = []

@@ -77,11 +77,18 @@ def _failed(tool: Tool, outcome: Outcome[Any], language: str, redact: Redact) ->
     error, reason = outcome.error, outcome.reason or outcome.error_type or "error"
     if isinstance(error, ToolError) or outcome.error_type in ("internal", "other"):
         # The tool's own words: they may tell the model what to do better.
-        text = redact(str(error))[:_ERROR_CHARS_MAX] or type(error).__name__
+        text = redact(_words(error))[:_ERROR_CHARS_MAX] or type(error).__name__
         content = error_text("tool_error", text, tool=tool.name)
     else:
         content = told_failure(tool.name, reason, language=language)
     return _with(outcome, content)
+
+
+def _words(error: Exception | None) -> str:
+    try:
+        return str(error)
+    except Exception:  # a foreign __str__ may do anything
+        return ""
 
 
 def _with(outcome: Outcome[Any], content: str, *, stub: str | None = None) -> Observation:
