@@ -62,3 +62,48 @@ def test_the_manifest_has_one_entry_for_each_tool_and_source():
     parts = manifest([("q", STUB), ("q", newer)])
 
     assert [(p.tool, p.source, p.retry_after_s) for p in parts] == [("q", "stub", 3.0)]
+
+
+def stale(age):
+    """A last good value of that age."""
+    return Observation("9", Source.STALE, age_seconds=age)
+
+
+def test_words_that_only_look_like_it_do_not_count():
+    """Gold that was sold is no stale value, and an unknown buyer no unknown outcome."""
+    gold = with_notes("Gold stands at 2000; it was sold.", [("price", stale(60))], language="en")
+    refund = with_notes(
+        "Refund of the unknown buyer is done.",
+        [("submit_refund", Observation("?", Source.UNKNOWN))],
+        language="en",
+    )
+
+    assert "60 s old" in gold
+    assert "a person has to check" in refund
+
+
+def test_one_mention_speaks_for_one_tool():
+    """With two stale values the answer has to name each, or a note is added."""
+    rows = [("a", stale(60)), ("b", stale(90))]
+
+    answer = with_notes("A is 5 (stale, 60 s); B is 6", rows, language="en")
+
+    assert "Note: b is unavailable; its data is 90 s old." in answer
+    assert "Note: a is" not in answer
+
+
+@pytest.mark.parametrize("error_type", ["timeout", "circuit_open", "bulkhead_full", "http_5xx"])
+def test_a_dependency_that_was_not_there_is_said(error_type):
+    """Without a stand-in too, an answer must not look like a full one."""
+    absent = Observation("e", Source.ERROR, error_type=error_type, dependency_failed=True)
+
+    assert "may be incomplete" in with_notes("done", [("crm", absent)], language="en")
+    said = "Sorry, the CRM is unavailable."
+    assert with_notes(said, [("crm", absent)], language="en") == said
+
+
+def test_what_a_tool_raised_in_its_own_words_is_left_to_the_model():
+    """It read the error, and the manifest lists it; no sentence is added."""
+    raised = Observation("e", Source.ERROR, error_type="internal", dependency_failed=True)
+
+    assert with_notes("done", [("crm", raised)], language="en") == "done"

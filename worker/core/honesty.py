@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from worker.core.messages import Observation, Source
 from worker.core.task import Degradation
-from worker.core.texts import NOTE_ALTERNATIVE, NOTE_SKIPPED, NOTE_STALE, NOTE_STUB, NOTE_UNKNOWN
+from worker.core.texts import (
+    NOTE_ALTERNATIVE,
+    NOTE_ERROR,
+    NOTE_SKIPPED,
+    NOTE_STALE,
+    NOTE_STUB,
+    NOTE_UNKNOWN,
+)
 
 _DEGRADED = {Source.ALTERNATIVE, Source.STALE, Source.STUB, Source.SKIPPED, Source.UNKNOWN}
-# Words by which an answer that already tells the truth is recognised; else a note is added.
+# The dependency was not there. What a tool raised in its own words reached the model as an error.
+_ABSENT = frozenset(
+    {"timeout", "connection", "circuit_open", "bulkhead_full", "rate_limited", "http_5xx"}
+)
+# Words by which an answer that already tells the truth is recognised; else a note is added. Whole
+# words: "sold" and "gold" tell nothing of an old value.
 _SAID = {
-    Source.STALE: ("旧值", "旧数据", "缓存", "秒前", "分钟前", "stale", "cached", "old", " ago"),
-    Source.ALTERNATIVE: ("备用", "alternative"),
-    Source.UNKNOWN: ("未知", "核实", "unknown", "has to check"),
-    Source.SKIPPED: ("未执行", "not run", "不完整", "incomplete"),
+    Source.STALE: re.compile(
+        r"旧值|旧数据|缓存|秒前|分钟前|\b(?:stale|cached|outdated|(?:seconds?|minutes?|s|min) (?:ago|old))\b"
+    ),
+    Source.ALTERNATIVE: re.compile(r"备用|\balternative\b"),
+    Source.SKIPPED: re.compile(r"未执行|不完整|\b(?:was not run|incomplete)\b"),
+    Source.ERROR: re.compile(
+        r"失败|不可用|无法|未能|错误|超时|抱歉"
+        r"|\b(?:fail(?:ed|s|ure)?|unavailable|unable|could not|couldn't|cannot|can't|timed out"
+        r"|error|sorry)\b"
+    ),
 }
 
 
@@ -48,10 +67,13 @@ def manifest(observed: Iterable[tuple[str, Observation]]) -> tuple[Degradation, 
 
 def with_notes(answer: str, observed: Iterable[tuple[str, Observation]], *, language: str) -> str:
     """Add to the answer what it leaves unsaid, in the language of the question (invariant 7)."""
+    rows = list(observed)
+    tools = {source: {tool for tool, o in rows if o.source is source} for source in Source}
     notes: list[str] = []
-    for tool, observation in observed:
+    for tool, observation in rows:
         note = _note(tool, observation, language)
-        if note and note not in notes and not _is_said(answer, observation):
+        alone = len(tools[observation.source]) == 1
+        if note and note not in notes and not _is_said(answer, tool, observation, alone=alone):
             notes.append(note)
     return "\n".join([answer, *notes] if answer else notes)
 
@@ -69,15 +91,20 @@ def _note(tool: str, observation: Observation, language: str) -> str | None:
             return NOTE_UNKNOWN[language].format(tool=tool)
         case Source.SKIPPED:
             return NOTE_SKIPPED[language].format(tool=tool)
+        case Source.ERROR if observation.error_type in _ABSENT:
+            return NOTE_ERROR[language].format(tool=tool)
         case _:
             return None
 
 
-def _is_said(answer: str, observation: Observation) -> bool:
+def _is_said(answer: str, tool: str, observation: Observation, *, alone: bool) -> bool:
     if observation.source is Source.STUB:
         return bool(observation.stub) and str(observation.stub) in answer
-    lowered = answer.lower()
-    return any(word in lowered for word in _SAID.get(observation.source, ()))
+    words = _SAID.get(observation.source)
+    if words is None or words.search(answer.lower()) is None:
+        return False  # an unknown effect is told by us, whatever the model says of it
+    # One mention speaks for one tool; with several it has to name this one, or its age.
+    return alone or tool in answer or str(round(observation.age_seconds or -1)) in answer
 
 
 def _rounded(seconds: float | None) -> float | None:
