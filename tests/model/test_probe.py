@@ -65,12 +65,12 @@ async def test_legacy_function_call() -> None:
         (
             {"function": {"name": "get_weather", "arguments": "{'city': 'Paris',}"}},
             "arguments",
-            "text that is not quite JSON",
+            "not quite the JSON text of an object",
         ),
         (
             {"function": {"name": "get_weather", "arguments": '{"town": "Paris"}'}},
-            "arguments",
-            "not what the schema asks for",
+            "schema",
+            "the call does not fit the tool",
         ),
         ({"id": None}, "ids", "missing"),
         ({"id": ""}, "ids", "empty"),
@@ -138,8 +138,10 @@ async def test_calls_that_only_the_stream_loses() -> None:
     """What is well without a stream and not with it is told of the stream."""
     chat = streamed({"role": "assistant", "content": "It rains."}, "stop")
     report = await probed(speaking(calls(), stream=chat))
+    needed = await probed(speaking(calls(), stream=chat), options=ModelOptions(stream=True))
 
-    assert report.standing == Standing.USABLE
+    assert (report.standing, needed.standing) == (Standing.USABLE, Standing.UNUSABLE)
+    assert "LOOPWORKER_MODEL_STREAM" in odd(report)["stream calls"].does
     assert odd(report)["stream calls"].verdict is Verdict.WRONG
     assert "calls" not in odd(report)
 
@@ -191,6 +193,49 @@ async def test_stream_with_one_index_for_all() -> None:
 
     assert set(odd(report)) == {"stream index"}
     assert odd(report)["stream index"].seen == "the same for several calls"
+
+
+@pytest.mark.parametrize(
+    ("indexes", "seen"), [((None, None), "missing"), ((1, 2), "begins at 1 or skips")]
+)
+async def test_odd_indexes(indexes: tuple[Any, Any], seen: str) -> None:
+    """Fragments without an index, or that count from one, are told."""
+    entries = [
+        {**each, "index": index} for index, each in zip(indexes, calls()["tool_calls"], strict=True)
+    ]
+    items = streamed(calls())
+    items["stream"][0]["choices"][0]["delta"]["tool_calls"] = entries
+    report = await probed(speaking(calls(), stream=items))
+
+    assert {topic: trait.seen for topic, trait in odd(report).items()} == {"stream index": seen}
+
+
+async def test_stream_with_another_content_type() -> None:
+    """Events that call themselves plain text are read, and told."""
+    items = {**streamed(calls()), "headers": {"content-type": "text/plain"}}
+    report = await probed(speaking(calls(), stream=items))
+
+    assert {t.topic: t.seen for t in odd(report).values()} == {
+        "stream": "sent, with another content type"
+    }
+
+
+async def test_refused_field_is_learned() -> None:
+    """A server that knows no max_tokens is asked in its own words; the probe names the quirk."""
+    speaker = speaking(calls())
+    words = {
+        "message": "use 'max_completion_tokens' instead of 'max_tokens'",
+        "param": "max_tokens",
+    }
+    refusal = {"status": 400, "body": {"error": {**words, "code": "unsupported_parameter"}}}
+    options = ModelOptions(max_output_tokens=500)
+    report = await probed(
+        lambda body: refusal if "max_tokens" in body else speaker(body), options=options
+    )
+
+    assert (report.standing, report.requests) == (Standing.USABLE, 5)
+    assert report.quirks == ["max_completion_tokens"]
+    assert odd(report)["learned"].seen == "max_completion_tokens"
 
 
 async def test_usage_that_is_not_sent() -> None:

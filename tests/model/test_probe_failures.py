@@ -21,7 +21,7 @@ PAGE = "<!doctype html><html><head><title>Welcome</title></head></html>"
         (always(401, {"error": {"message": "bad key"}}), "/v1", "HTTP 401", "LOOPWORKER_API_KEY"),
         (always(404, "not found"), "", "HTTP 404", "should end in /v1"),
         (always(404, "not found"), "/x/v1", "HTTP 404", "the path of LOOPWORKER_MODEL_URL"),
-        (always(404, {"error": "model 'any' not found"}), "/v1", "HTTP 404", "LOOPWORKER_MODEL"),
+        (always(404, {"error": "model 'any' not found"}), "/v1", "HTTP 404", "the name in"),
         (always(200, PAGE, content_type="text/html"), "", "Welcome", "should end in /v1"),
         (always(200, {"hello": 1}), "", "no choices", "should end in /v1"),
         (always(402, {"error": {"message": "no credit"}}), "/v1", "HTTP 402", "to spend"),

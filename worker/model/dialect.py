@@ -79,7 +79,7 @@ def judge_call(body: Mapping[str, Any], reply: Reply) -> list[Trait]:
     entries = _entries(message)
     if reply.kind is ReplyKind.CALLS:
         if entries:
-            traits.append(_arguments(entries[0], reply))
+            traits += _arguments(entries[0], reply)
         listed = message.get("tool_calls")
         if entries and isinstance(listed, list) and listed:
             traits.append(_ids(entries))
@@ -129,12 +129,17 @@ _KINDS = {
 }
 
 
-def _arguments(entry: Mapping[str, Any], reply: Reply) -> Trait:
+def _arguments(entry: Mapping[str, Any], reply: Reply) -> list[Trait]:
     function = entry.get("function")
     given = (function if isinstance(function, dict) else entry).get("arguments")
+    traits = [_form_of_arguments(given)]
     if reply.calls[0].arguments is None:
         does = "the call is not run; the model is told what is wrong, to try again"
-        return Trait("arguments", "not what the schema asks for", Verdict.WRONG, does)
+        traits.append(Trait("schema", "the call does not fit the tool", Verdict.WRONG, does))
+    return traits
+
+
+def _form_of_arguments(given: Any) -> Trait:
     if isinstance(given, dict):
         return Trait("arguments", "an object", Verdict.QUIRK, "taken as it is; goes back as text")
     if given is None or given == "":
@@ -149,7 +154,8 @@ def _arguments(entry: Mapping[str, Any], reply: Reply) -> Trait:
     if isinstance(value, str):
         does = "unwrapped, up to three times"
         return Trait("arguments", "JSON text within JSON text", Verdict.QUIRK, does)
-    return Trait("arguments", "text that is not quite JSON", Verdict.QUIRK, "mended where certain")
+    does = "mended where that is certain, else not run"
+    return Trait("arguments", "not quite the JSON text of an object", Verdict.QUIRK, does)
 
 
 def _ids(entries: Sequence[Mapping[str, Any]]) -> Trait:
@@ -253,10 +259,16 @@ def judge_streamed_call(plain: Sequence[Trait], streamed: Sequence[Trait]) -> li
     """Keep of a streamed call what is odd about it and was not so without the stream."""
     known = {(trait.topic, trait.does) for trait in plain}
     return [
-        Trait(f"stream {trait.topic}", trait.seen, trait.verdict, trait.does)
+        Trait(f"stream {trait.topic}", trait.seen, trait.verdict, _done_in_stream(trait))
         for trait in streamed
         if trait.verdict is not Verdict.OK and (trait.topic, trait.does) not in known
     ]
+
+
+def _done_in_stream(trait: Trait) -> str:
+    if trait.verdict is Verdict.WRONG and trait.topic == "calls":
+        return "leave LOOPWORKER_MODEL_STREAM off if this is always so"
+    return trait.does
 
 
 def judge_result(reply: Reply) -> Trait:

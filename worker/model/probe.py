@@ -183,11 +183,16 @@ class _Probe:
             plain = dialect.judge_call(called.body, called.reply)
             report.traits += plain
             streamed = await self._streamed(plain)
-            source = called if called.reply.kind is ReplyKind.CALLS else streamed
-            if source is None or source.reply.kind is not ReplyKind.CALLS:
+            calling = [
+                answer.reply
+                for answer in (called, streamed)
+                if answer is not None and answer.reply.kind is ReplyKind.CALLS
+            ]
+            if calling:
+                await self._results(calling[0])
+            used = streamed if self._options.stream else called
+            if used is not None and used.reply.kind is not ReplyKind.CALLS:
                 report.standing = Standing.UNUSABLE
-            else:
-                await self._results(source.reply)
             await self._closing()
         report.traits += dialect.judge_quirks(self._quirks)
         report.quirks = self._quirks.as_data()
@@ -229,7 +234,7 @@ class _Probe:
 
     def _fail(self, topic: str, error: Exception, does: str, *, fatal: bool) -> None:
         if isinstance(error, _NotAsked):
-            trait = Trait(topic, f"not looked at: {error}", Verdict.QUIRK)
+            trait = Trait(topic, f"not looked at: {error}", Verdict.QUIRK, "ask again")
         else:
             trait = Trait(topic, f"no reply: {error}", Verdict.WRONG, does)
             if fatal:
