@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 from worker.core.errors import TaskInvalid
 from worker.core.task import Task
@@ -14,11 +15,16 @@ _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MAX_DEPTH = 64  # deeper nesting has no use in a task and costs stack everywhere it is read
 
 
-def read_task(body: bytes, *, default_id: str, content_type: str | None = None) -> Task:
+def read_task(
+    body: bytes, *, default_id: str, content_type: str | None = None, queued: bool = False
+) -> Task:
     """Read a task: a JSON object, or plain UTF-8 text that becomes the input.
 
     With `content_type` the sender has said which of the two it is; without, a body that begins
-    with `{` is JSON. Raises TaskInvalid (field and kind: too_large, invalid_json, schema).
+    with `{` is JSON. A task that comes out of a queue (`queued`) has the queue's id, whatever id
+    the body names: it is listed, cancelled and redriven by that one.
+
+    Raises TaskInvalid (field and kind: too_large, invalid_json, schema).
     """
     if len(body) > MAX_TASK_BYTES:
         raise TaskInvalid(
@@ -35,7 +41,8 @@ def read_task(body: bytes, *, default_id: str, content_type: str | None = None) 
     declared = None if content_type is None else "json" in content_type.lower()
     if declared is False or (declared is None and not text.lstrip().startswith("{")):
         return task_from_wire({"input": text}, default_id=default_id)
-    return task_from_wire(_read_json(text), default_id=default_id)
+    task = task_from_wire(_read_json(text), default_id=default_id)
+    return replace(task, id=default_id) if queued and task.id != default_id else task
 
 
 def check_reply_to(task: Task, *, queue: str) -> None:

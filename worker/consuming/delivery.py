@@ -140,7 +140,7 @@ class DeliveryDesk:
             self._telemetry.tell(LeaseWasLost(self._queue.name, held.lease.id))
 
     def _read(self, lease: Lease, processing: TaskProcessing) -> Task:
-        task = read_task(lease.body, default_id=lease.id)
+        task = read_task(lease.body, default_id=lease.id, queued=True)
         processing.task_id = task.id
         processing.session_id = task.session_id
         processing.traceparent = task.traceparent

@@ -106,11 +106,10 @@ class Housekeeper:
 
     async def _answer_for(self, letter: DeadLetter) -> bool:
         try:
-            task = read_task(letter.body, default_id=letter.id)
-            task_id, reply_to = task.id, task.reply_to
+            reply_to = read_task(letter.body, default_id=letter.id).reply_to
         except TaskInvalid:
-            task_id, reply_to = letter.id, None
-        now = self._wall()
+            reply_to = None
+        task_id, now = letter.id, self._wall()
         result = Result(
             task_id=task_id,
             status=Status.ERROR,
