@@ -52,11 +52,12 @@ def model_guard_name(settings: Settings) -> str:
 
 def build_guards(settings: Settings, registry: Registry, seen: Observability) -> Guards:
     """One guard per dependency: the model's, and one for each that tools name."""
-    policies = policies_of(list(registry), settings.guard, settings.guards)
+    guard = settings.guard_with_room()
+    policies = policies_of(list(registry), guard, settings.guards)
     policies[model_guard_name(settings)] = model_guard_policy(
         concurrency=settings.concurrency, attempts=settings.model_attempts
     )
-    guards = Guards(seen.telemetry, default_policy(settings.guard), policies)
+    guards = Guards(seen.telemetry, default_policy(guard), policies)
     for name in policies:
         guards.get(name)  # so that operators and dashboards see it before its first call
     return guards

@@ -59,7 +59,9 @@ class GuardSettings(Section):
     failure_ratio: float = Field(
         0.5, gt=0, le=1, description="Share of failed attempts in the window that opens it."
     )
-    limit: int = Field(8, ge=1, le=10_000, description="Attempts in flight per dependency.")
+    limit: int | None = Field(
+        None, ge=1, le=10_000, description="Attempts in flight per dependency; 8 or CONCURRENCY."
+    )
     metrics_only: bool = Field(
         False, description="Measure and log what would have opened, reject nothing."
     )
@@ -67,7 +69,9 @@ class GuardSettings(Section):
         5.0, gt=0, le=3600, description="First open window; doubles with each failed trial."
     )
     open_seconds_max: Seconds = Field(60.0, gt=0, le=86400, description="Longest open window.")
-    queue_max: int = Field(16, ge=0, le=100_000, description="Attempts waiting for a slot.")
+    queue_max: int | None = Field(
+        None, ge=0, le=100_000, description="Attempts waiting for a slot; 16 or CONCURRENCY."
+    )
     queue_seconds: Seconds = Field(0.5, ge=0, le=600, description="Longest wait for a slot.")
     slow_ratio: float = Field(0.8, gt=0, le=1, description="Share of slow calls that opens it.")
     success_threshold: int = Field(
@@ -269,6 +273,18 @@ class Settings(Section):
     def loop_stuck_seconds(self) -> float:
         """Silence of the event loop that counts as stuck: the lease unless set (decisions.md 10)."""
         return self.worker.loop_stuck_seconds or self.queue.lease_seconds
+
+    def guard_with_room(self) -> GuardSettings:
+        """The guard settings with room for what this worker itself lets in.
+
+        A bulkhead narrower than the concurrency would fail calls of tasks that the worker chose to
+        run; it is narrow only where operations say so.
+        """
+        limit = self.guard.limit or max(8, self.concurrency)
+        queue_max = self.guard.queue_max
+        if queue_max is None:
+            queue_max = max(16, self.concurrency)
+        return self.guard.model_copy(update={"limit": limit, "queue_max": queue_max})
 
     def limits(self) -> Limits:
         """The caps of a run as the settings have them; a task may narrow them."""

@@ -148,3 +148,27 @@ async def test_a_full_reply_queue_delays_the_task_and_loses_nothing(start, monke
         assert [lease.id for lease in leases] == ["t1/result"]
         assert tries == ["t1/result"] * 4
         assert len(worker.model.requests) == 1
+
+
+async def test_the_bulkhead_has_room_for_what_the_worker_itself_lets_in(start):
+    """At the default settings no run fails because its own worker runs others beside it."""
+    from worker import tool
+    from worker.model.scripted import calls
+
+    met = asyncio.Barrier(24)
+
+    @tool(effect="read")
+    async def meet() -> str:
+        """Wait until all are here."""
+        await met.wait()
+        return "here"
+
+    def think(request):
+        asked = any(message.role == "tool" for message in request.messages)
+        return answer("done") if asked else calls(("meet", {}))
+
+    async with start(otherwise=think, tools=[meet], concurrency=24) as worker:
+        ids = [await worker.submit(f"q{n}") for n in range(24)]
+        results = [await worker.result(task_id, wait_seconds=10) for task_id in ids]
+
+        assert [r.tool_calls[0].source for r in results] == ["live"] * 24

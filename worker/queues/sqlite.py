@@ -22,14 +22,7 @@ from typing import Any, TypeVar
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, WorkerError
 from worker.queues import sqlite_statements as sql
-from worker.queues.port import (
-    MAX_DELIVERIES,
-    Capabilities,
-    DeadLetter,
-    Depth,
-    Lease,
-    Ticket,
-)
+from worker.queues.port import MAX_DELIVERIES, Capabilities, DeadLetter, Depth, Lease, Ticket
 from worker.queues.reasons import delivered_too_often, readable
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock

@@ -122,7 +122,8 @@ class ToolGuards:
 
 def default_policy(settings: GuardSettings) -> GuardPolicy:
     """The guard of a dependency that nobody said more about."""
-    values = {k: v for k, v in settings.model_dump().items() if k in _GUARD_FIELDS}
+    said = settings.model_dump(exclude_none=True)
+    values = {name: value for name, value in said.items() if name in _GUARD_FIELDS}
     return GuardPolicy(**values)
 
 
