@@ -1,6 +1,7 @@
 """A tool over HTTP that stays honest when its upstream does not answer.
 
-`LOOPWORKER_QUOTE_URL` is asked with `?symbol=…` and answers `{"price": 12.5, "currency": "USD"}`.
+`LOOPWORKER_QUOTE_URL` is asked with `?symbol=…` and answers `{"price": 12.5, "currency": "USD"}`;
+without it every call ends in the stub, and the log says why.
 Three failures in a row open the breaker of `quote`; then `LOOPWORKER_QUOTE_URL_2` is asked, if it
 is set; then the last good price stands in for up to a minute; then comes 行情暂不可用.
 """
@@ -15,6 +16,8 @@ from pydantic import Field
 
 from worker import ToolContext, ToolError, tool
 
+# What `loopworker tools` and `loopworker doctor` miss when it is not set; the tool runs all the same.
+NEEDS = ("LOOPWORKER_QUOTE_URL",)
 Symbol = Annotated[str, Field(pattern=r"^[A-Za-z0-9.^=-]{1,15}$")]
 
 

@@ -18,23 +18,30 @@ from worker.core.errors import ConfigError
 from worker.settings import GuardOverride, Section, Settings
 
 PREFIX = "LOOPWORKER_"
-# Read by the shipped example tools, and where the file is: not settings of the worker itself.
-OTHER_NAMES = frozenset(
-    {"LOOPWORKER_CONFIG", "LOOPWORKER_QUOTE_URL", "LOOPWORKER_QUOTE_URL_2", "LOOPWORKER_ORDERS_DB"}
-)
+# Read by the shipped example tools: not settings of the worker itself.
+TOOL_VARIABLES = {
+    "LOOPWORKER_ORDERS_DB": "SQLite file of get_order_detail and submit_refund.",
+    "LOOPWORKER_QUOTE_URL": "What get_stock_price asks; without it, it gives its stub.",
+    "LOOPWORKER_QUOTE_URL_2": "What get_stock_price asks when the first has failed.",
+}
+OTHER_NAMES = frozenset({"LOOPWORKER_CONFIG", *TOOL_VARIABLES})
 _FALLBACKS = {"model_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY", "model": "OPENAI_MODEL"}
 _TOO_CLOSE = 0.85  # similarity above which an unknown name is taken for a typing error
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One effective setting, for people. `source`: default, environment NAME, or file PATH."""
+    """One effective setting, for people. `source`: default, environment NAME, or file PATH.
+
+    `unit` is `s` for seconds, else empty.
+    """
 
     name: str
     value: Any
     source: str
     default: Any
     description: str
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,14 @@ def load(environ: Mapping[str, str] | None = None, *, file: Path | None = None) 
 def effective(loaded: Loaded) -> Iterator[Setting]:
     """Tell every setting with its value, source and default; secrets are masked."""
     yield from _walk(loaded.settings, Settings(), (), loaded.sources)
+
+
+def tool_variables(environ: Mapping[str, str] | None = None) -> Iterator[Setting]:
+    """Tell the variables that the example tools read by themselves, in the form of settings."""
+    environ = os.environ if environ is None else environ
+    for name, description in TOOL_VARIABLES.items():
+        source = f"environment {name}" if environ.get(name) else "default"
+        yield Setting(name, masked(environ.get(name) or None), source, None, description)
 
 
 def listening_address(value: str, *, setting: str) -> tuple[str, int] | None:
@@ -233,6 +248,8 @@ _NONE_ALLOWED = {
     ("model_url",),
     ("store_url",),
     ("system_prompt",),
+    ("guard", "limit"),
+    ("guard", "queue_max"),
     ("worker", "loop_stuck_seconds"),
 }
 
@@ -337,6 +354,7 @@ def _walk(
                 sources.get(here, "default"),
                 masked(usual),
                 info.description or "",
+                "s" if "_seconds" in f"{info.annotation}{info.metadata}" else "",
             )
 
 

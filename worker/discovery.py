@@ -41,6 +41,24 @@ def load_registry(where: str | Iterable[str] = "tools", *, entry_points: bool = 
     return registry
 
 
+def bare_places(where: str) -> list[str]:
+    """Name the places of the setting that hold no tool: most often an `@tool` is missing there."""
+    return [
+        place
+        for place in split_places(where)
+        if not any(True for module in modules_of(place) for _ in tools_in(module))
+    ]
+
+
+def unmet_needs(registry: Registry) -> Iterator[tuple[str, str]]:
+    """Yield tool and variable where a file's `NEEDS` lists an environment variable not set."""
+    for tool in registry:
+        module = sys.modules.get(tool.function.__module__)
+        for name in getattr(module, "NEEDS", ()):
+            if not os.environ.get(name):
+                yield tool.name, name
+
+
 def split_places(text: str) -> list[str]:
     """Split the setting; a path that exists as a whole is never split."""
     places: list[str] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from worker.registry import Registry, Tool, line_to_add, wire_names
+from worker.registry import Registry, Tool, wire_names
 
 DESCRIPTION_CHARS_MAX = 1024  # OpenAI refuses more
 DESCRIPTION_CHARS_MIN = 8
@@ -57,7 +57,7 @@ def _findings(each: Tool, wire_name: str) -> Iterator[tuple[str, str, str]]:
             f"the name is not legal on the wire; models see {wire_name!r}",
         )
     if each.effect == "write" and not each.effect_declared:
-        yield "undeclared-effect", "warning", f"runs as a write; add {line_to_add(each)}"
+        yield "undeclared-effect", "warning", f"runs as a write; {_declaration()}"
     if each.effect == "write" and each.verify is None:
         yield (
             "no-verify",
@@ -70,6 +70,13 @@ def _findings(each: Tool, wire_name: str) -> Iterator[tuple[str, str, str]]:
             "note",
             f"no stub for when {each.dependency!r} is down; the model is told it failed",
         )
+
+
+def _declaration() -> str:
+    return (
+        'write @tool(effect="write"), or "read" if it changes nothing, or "idempotent" if '
+        "repeating it with ctx.idempotency_key is safe"
+    )
 
 
 def _about_description(each: Tool) -> Iterator[tuple[str, str, str]]:

@@ -53,8 +53,10 @@ def test_json_is_the_only_output(asked):
     assert result["usage"]["model_calls"] == 2
 
 
-def test_logs_go_to_stderr(asked):
-    """The four telemetry points are logged, and not among the output."""
+def test_logs_go_to_stderr(asked, monkeypatch):
+    """Asked for, the four telemetry points are logged, and not among the output; else it is quiet."""
+    assert asked("ask", "What time is it in UTC?").err == ""
+    monkeypatch.setenv("LOOPWORKER_LOG_LEVEL", "info")
     ran = asked("ask", "What time is it in UTC?")
     events = [json.loads(line)["event"] for line in ran.err.splitlines() if line[:1] == "{"]
 
@@ -128,7 +130,9 @@ def test_model_out_of_reach_is_four(asked, monkeypatch):
     ran = asked("ask", "x")
 
     assert (ran.code, ran.out) == (4, "")
+    assert f"http://127.0.0.1:{port}/v1 does not answer (connection refused)" in ran.err
     assert "not answered: model_unavailable" in ran.err
+    assert "ConnectError" not in ran.err.splitlines()[-1]
 
 
 def test_doctor_finds_everything_well(asked, tmp_path, monkeypatch):

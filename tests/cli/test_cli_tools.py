@@ -43,6 +43,31 @@ def test_tools_are_listed(cli, tool_file):
     assert tool["parameters"]["properties"]["number"]["type"] == "integer"
 
 
+def test_what_keeps_tools_away_is_told(cli, tool_file, monkeypatch):
+    """A place without a tool, and a variable that a tool needs, are named beside the list."""
+    empty = tool_file.with_name("forgotten.py")
+    empty.write_text("def forgotten(): ...\n")
+    tool_file.write_text(GOOD + '\nNEEDS = ("MY_URL",)\n')
+    monkeypatch.setenv("LOOPWORKER_TOOLS", f"{tool_file},{empty}")
+    without = cli("tools")
+    monkeypatch.setenv("MY_URL", "http://x")
+    with_it = cli("tools")
+
+    assert f"{empty} in LOOPWORKER_TOOLS holds no tool; is an @tool missing?" in without.err
+    assert "double needs MY_URL, which is not set" in without.err
+    assert "needs" not in with_it.err
+
+
+def test_call_is_quiet_beside_its_output(cli, tool_file, monkeypatch):
+    """Only warnings are logged beside a call, unless a level is asked for."""
+    quiet = cli("tools", "call", "double", "number=2")
+    monkeypatch.setenv("LOOPWORKER_LOG_LEVEL", "debug")
+    asked_for = cli("tools", "call", "double", "number=2")
+
+    assert quiet.err == ""
+    assert asked_for.err != ""
+
+
 def test_tool_is_called_through_its_guard(cli, tool_file):
     """k=v words are read by the schema: numbers as numbers, text as text."""
     words = cli("tools", "call", "double", "number=21", "note=7")
@@ -85,7 +110,7 @@ def test_lint_passes_a_good_tool(cli, tool_file):
     """A well described tool has no warnings, and the exit is 0."""
     ran = cli("tools", "lint")
 
-    assert (ran.code, "1 tools, 0 warnings" in ran.err) == (0, True)
+    assert (ran.code, "1 tool, 0 warnings, 0 notes" in ran.err) == (0, True)
 
 
 def test_lint_fails_on_warnings(cli, tmp_path, monkeypatch):

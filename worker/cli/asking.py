@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from worker.cli.exits import UNREACHABLE, USAGE, CommandFailed
 from worker.cli.output import Paint, tell
+from worker.cli.remote import no_answer
 from worker.cli.tasks import print_result, read_text
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ def ask(options: argparse.Namespace) -> int:
 
     run_forever(answer)
     assert result is not None
+    if str(result.status) == "model_unavailable" and not options.json:
+        away = no_answer(loaded.settings.model_url or "", result.error or "")
+        result = dataclasses.replace(result, error=away)
     code = print_result(result, as_json=options.json)
     return UNREACHABLE if str(result.status) == "model_unavailable" else code
 
@@ -88,8 +92,10 @@ def adjusted(loaded: Loaded, *, tools: str | None) -> Loaded:
         changes["tools"] = tools
     if not {("queue_url",), ("store_url",)} & set(sources):
         changes["queue_url"] = "memory://"
-    if sys.stderr.isatty() and ("log_level",) not in sources:
-        changes |= {"log_level": "error", "log_format": "console"}
+    if ("log_level",) not in sources:
+        changes["log_level"] = "error" if sys.stderr.isatty() else "warning"
+        if sys.stderr.isatty() and ("log_format",) not in sources:
+            changes["log_format"] = "console"
     settings = loaded.settings.model_copy(update=changes)
     return dataclasses.replace(loaded, settings=settings)
 

@@ -86,6 +86,17 @@ class Remote:
         raise CommandFailed(message, code=NOT_ANSWERED if status == 404 else USAGE)
 
 
+def no_answer(url: str, error: str) -> str:
+    """Say of an error that is about the connection to the model what a person can do about it."""
+    if not any(word in error for word in ("ConnectError", "Connect call failed", "refused")):
+        return error
+    from worker.configuration import masked
+
+    refused = "Connect call failed" in error or "refused" in error
+    why = "connection refused" if refused else error.rpartition("Error: ")[2]
+    return f"{masked(url)} does not answer ({why}); is the server running? (LOOPWORKER_MODEL_URL)"
+
+
 def segment(text: str) -> str:
     """Write an id or a name as one segment of a path."""
     return quote(text, safe="")

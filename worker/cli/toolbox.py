@@ -45,10 +45,12 @@ def tools(options: argparse.Namespace) -> int:
     """List, show, lint or call."""
     from worker.cli.asking import adjusted
     from worker.configuration import load
-    from worker.discovery import load_registry
+    from worker.discovery import bare_places, load_registry
 
     settings = adjusted(load(), tools=None).settings
     registry = load_registry(settings.tools)
+    for place in bare_places(settings.tools):
+        tell(f"loopworker: {place} in LOOPWORKER_TOOLS holds no tool; is an @tool missing?")
     if options.action == "list":
         return _list(registry, as_json=options.json)
     if options.action == "lint":
@@ -66,6 +68,8 @@ def tools(options: argparse.Namespace) -> int:
 
 
 def _list(registry: Any, *, as_json: bool) -> int:
+    from worker.discovery import unmet_needs
+
     if as_json:
         print_json([tool_to_wire(tool) for tool in registry])
         return ANSWERED
@@ -80,6 +84,8 @@ def _list(registry: Any, *, as_json: bool) -> int:
         for tool in registry
     ]
     print_table(("TOOL", "EFFECT", "GUARD", "STUB", "DESCRIPTION"), rows)
+    for name, variable in unmet_needs(registry):
+        tell(f"loopworker: {name} needs {variable}, which is not set")
     for _, line in registry.undeclared():
         tell(f"loopworker: assumed to write: {line}")
     return ANSWERED
@@ -115,7 +121,9 @@ def _lint(registry: Any, options: argparse.Namespace) -> int:
         for each in found:
             print(f"{each.level}: {each}")
     warnings = sum(each.level == "warning" for each in found)
-    tell(f"{len(registry)} tools, {warnings} warnings, {len(found) - warnings} notes")
+    notes = len(found) - warnings
+    counts = (len(registry), "tool"), (warnings, "warning"), (notes, "note")
+    tell(", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts))
     return 1 if warnings else ANSWERED
 
 
