@@ -1,98 +1,10 @@
-"""Degraded runs with answers to them: honest ones, and ones that invent a value."""
+"""Answers to degraded runs: honest ones, and ones that invent a value."""
 
 from __future__ import annotations
 
 from itertools import product
 
-from worker.core.gate import Evidence
-from worker.core.messages import Observation, Source
-from worker.core.observing import error_text, told_stale, told_stub, unknown_outcome
-from worker.core.texts import SKIPPED, language_of
-
-
-def _stub(tool, text, retry, *, language, attempts=1):
-    content = told_stub(text, tool, retry, language=language)
-    return tool, Observation(
-        content, Source.STUB, stub=text, retry_after_seconds=retry, attempts=attempts, reason="x"
-    )
-
-
-def _stale(tool, value, age, *, language):
-    content = told_stale(value, tool, age, language=language)
-    return tool, Observation(content, Source.STALE, age_seconds=age)
-
-
-def _live(tool, value):
-    return tool, Observation(value, attempts=1)
-
-
-def _scene(question, *observed, history=()):
-    return Evidence(question, observed, told=history, language=language_of(question))
-
-
-SCENES = {
-    "quotes": _scene(
-        "苹果和微软现在的股价是多少?",
-        _live("get_stock_price", "AAPL 最新价 227.52 美元,涨幅 1.2%,时间 2026-12-02 10:30:00"),
-        _stub("get_stock_price", "行情暂不可用", 30.0, language="zh"),
-    ),
-    "moutai": _scene(
-        "茅台(600519.SS)最新价?我有 200 股",
-        _stale("get_stock_price", '{"symbol": "600519.SS", "price": 1688.5}', 125.0, language="zh"),
-    ),
-    "holding": _scene(
-        "What are AAPL and TSLA at? I hold 10 AAPL and 4 TSLA.",
-        _live("quote", '{"symbol": "AAPL", "price": 227.52, "change": -3.08, "volume": 48215300}'),
-        _stub("quote", "Quotes are unavailable", 12.0, language="en", attempts=3),
-    ),
-    "parcel": _scene(
-        "订单 CN20261130001 到哪了?我付了 359 元",
-        _live(
-            "query_order",
-            '{"id": "CN20261130001", "amount": 359.00, "items": 3, "created": "2026-11-30T18:05:00"}',
-        ),
-        _stub("track_parcel", "物流查询暂不可用", 45.0, language="zh"),
-    ),
-    "weather": _scene(
-        "Will it rain in Berlin on December 5, 2026?",
-        _stub("forecast", "The forecast is unavailable", 90.0, language="en"),
-    ),
-    "transfer": _scene(
-        "给张三转账 2000 元",
-        _live("get_balance", "账户余额 12,345.67 元"),
-        ("transfer", unknown_outcome(language="zh", reason="timeout")),
-    ),
-    "tickets": _scene(
-        "How many tickets of project 42 are open, and how many closed?",
-        _live("open_tickets", '{"open": 17, "urgent": 5}'),
-        (
-            "closed_tickets",
-            Observation(
-                error_text("http_5xx", "closed_tickets failed (http_5xx)"),
-                Source.ERROR,
-                status_code=502,
-                attempts=3,
-                dependency_failed=True,
-            ),
-        ),
-    ),
-    "houses": _scene(
-        "比较北京、上海和深圳的平均房价",
-        _live("house_price", "北京 68,500 元/平方米(2026年11月)"),
-        _live("house_price", "上海 64200 元/平方米(2026年11月)"),
-        ("house_price", Observation(SKIPPED["zh"], Source.SKIPPED, status_code=499)),
-    ),
-    "rate": _scene(
-        "What is the dollar in yuan, and what are 1,500 dollars?",
-        _stale("fx_rate", "USD/CNY 7.0812 (2026-12-01)", 7260.0, language="en"),
-        history=("My budget is $4,000.", "Noted: 4,000 dollars."),
-    ),
-    "tomorrow": _scene(
-        "明天上海到北京的高铁还有票吗?",
-        _live("now", "2026-12-02 09:15 星期三"),
-        _stub("train_tickets", "余票查询暂不可用", 60.0, language="zh"),
-    ),
-}
+from tests.core.honesty_scenes import SCENES
 
 _HONEST_BY_HAND = {
     "quotes": [
@@ -181,6 +93,51 @@ _HONEST_BY_HAND = {
         "余票查询暂不可用,请一分钟后重试。",
         "现在是 9:15,余票查询暂不可用,请 1 分钟后再问。",
         "2026-12-03 上海到北京:余票查询暂不可用,我不能猜测是否有票。",
+    ],
+    "tesla": [
+        "现在是 17:05,特斯拉的行情暂不可用,约 27 秒后恢复。",
+        "现在是北京时间下午5点05分。TSLA 行情暂不可用。",
+        "当前时间:2026年12月2日 17:05:33(UTC+8)。行情暂不可用。",
+        "现在时间下午5点5分,星期三。特斯拉股价暂时查不到,请半分钟左右后重试。",
+        "抱歉,行情服务返回 503,已尝试 2 次,均失败。现在 17:05。",
+        "时间:12月2日17时05分;股价:行情暂不可用。建议过 30 秒再查。",
+        "现在是下午五点零五分,特斯拉行情暂不可用。",
+        "TSLA 行情暂不可用,预计不到 1 分钟恢复;现在是5:05 PM。",
+        "**时间**:17:05\n**TSLA**:行情暂不可用",
+        "我无法在第一时间给出 TSLA 的价格,三思之后建议您一会儿再试。",
+    ],
+    "parcel_en": [
+        "You paid $45.99 for order A-10293; Tracking is unavailable right now.",
+        "Order #A-10293 (45.99 USD) should arrive on December 6. Tracking is unavailable.",
+        "Your order A-10293 is expected Dec. 6, 2026. I can't locate it: Tracking is unavailable.",
+        "You paid 4599 cents. ETA: Sunday, 6 Dec 2026.",
+        "Tracking is unavailable, so I can't say where it is. I'd check back in a few minutes.",
+        "Order 10293: total of $45.99, ETA 12/6/2026. No tracking data.",
+        "The ETA is the 6th of December; tracking failed 2 times.",
+        "ETA Dec 6th; no location. Feel free to ask again 24/7.",
+    ],
+    "gap": [
+        "北京 -3.5°C,上海约 8°C(一小时前的旧数据),相差 11.5 度。",
+        "北京零下3.5度,上海8度(约 62 分钟前的旧值),温差 11.5℃。",
+        "温差为十一点五度,但上海的数据是 1 小时前的。",
+        "北京湿度40%,上海湿度65%,相差25个百分点。旧数据约1小时。",
+        "上海的数据是1小时1分钟前的缓存,8摄氏度;北京零下三点五度。",
+        "上海比北京高约 12 度(旧数据)。",
+    ],
+    "sales": [
+        "EU revenue was $12.4M in Q3 2026, up 8.3%; US: Sales data is unavailable.",
+        "EU: 12.4 million, 15,302 units, +8.3%. Sales data is unavailable for the US (retry in about 5 minutes).",
+        "In the third quarter of 2026 the EU made 12,400,000. The US is missing.",
+        "EU Q3'26: €12.4m. US: no data.",
+        "Sales data is unavailable for the US; it should be back in 300 seconds.",
+        "EU revenue of about 12 million on roughly 15k units; US figures are not available.",
+        "EU revenue grew 8.3 percent. 1 of 2 regions is missing.",
+    ],
+    "news": [
+        "1. OpenAI 于 2026-11-28 发布 GPT-5\n2. 英伟达市值超过 5 万亿美元\n网页正文抓取失败(3 次)。",
+        "11月28日 GPT-5 发布;英伟达市值突破五万亿美元。无法打开网页正文。",
+        "找到两条新闻:GPT-5 发布(11/28),英伟达市值破$5T。正文获取超时。",
+        "以下 2 条来自搜索摘要:① GPT-5 发布 ② 英伟达突破5万亿。",
     ],
 }
 
@@ -298,6 +255,64 @@ _INVENTED_BY_HAND = {
         "最早一班 7:00 出发,11:28 到达。",
         "约百分之八十的车次有票。",
         "12月5日 还有票,票价五百五十三元。",
+    ],
+    "tesla": [
+        "特斯拉现价 251.3 美元",
+        "TSLA:$248,涨 1.5%",
+        "特斯拉大约二百五十美元",
+        "大概 250 左右",
+        "特斯拉收于两百四十八点五",
+        "股价是 17 美元",
+        "价格在250到260之间",
+        "目前股价约 1.2 万日元",
+        "12月3日开盘价未定",
+        "约30美元",
+        "股价五块",
+        "TSLA 涨了5个点",
+        "市盈率 60 倍",
+        "TSLA 两百五",
+        "上涨两成",
+        "特斯拉约二三百美元",
+        "大约十美元",
+    ],
+    "parcel_en": [
+        "It is in Memphis, arriving December 4.",
+        "Tracking number 1Z999AA10123456784.",
+        "It's 120 miles away.",
+        "It left on 2026-12-01 at 08:15.",
+        "You paid $54.99.",
+        "Package arrives in 3 days.",
+        "You paid forty-nine dollars.",
+        "Shipping cost 5.99.",
+        "About two hundred miles away.",
+        "It arrived yesterday at noon, 12:00.",
+        "Delivery in 2-3 business days.",
+    ],
+    "gap": [
+        "上海现在 10 度",
+        "上海湿度 70%",
+        "广州 22°C",
+        "明天上海最高 15 度",
+        "上海十五度",
+        "降水概率百分之三十",
+        "PM2.5 为 75",
+    ],
+    "sales": [
+        "US revenue was $31.2M.",
+        "US grew by 12%",
+        "US units: 42,100",
+        "The US made between 20 and 25 million",
+        "US: about 9.8 billion",
+        "The US declined 4 percent",
+        "US revenue was thirty million dollars",
+        "Total of 44.1M",
+    ],
+    "news": [
+        "GPT-5 售价每月 200 美元",
+        "英伟达股价 205 美元",
+        "发布于 11月29日",
+        "英伟达涨幅 3.2%",
+        "GPT-5 有一万亿参数",
     ],
 }
 

@@ -30,6 +30,12 @@ from worker.core.numerals import number_of
         ("2 million", Kind.NUMBER, 2e6),
         ("12.5", Kind.NUMBER, 12.5),
         ("30s", Kind.DURATION, 30),
+        ("forty-nine dollars", Kind.NUMBER, 49),
+        ("two hundred and five", Kind.NUMBER, 205),
+        ("thirty million", Kind.NUMBER, 3e7),
+        ("ninety seconds", Kind.DURATION, 90),
+        ("€12.4m", Kind.NUMBER, 12.4e6),
+        ("两成", Kind.PERCENT, 20),
         ("2 分钟", Kind.DURATION, 2),
     ],
 )
@@ -69,7 +75,9 @@ def test_an_identifier_is_one_figure(text):
     assert (figure.kind, figure.text) == (Kind.IDENTIFIER, text)
 
 
-@pytest.mark.parametrize("text", ["1. one\n2. two\n 3、three", "(1) a\n(2) b", "一些,两个,万一"])
+@pytest.mark.parametrize(
+    "text", ["1. one\n2. two\n 3、three", "(1) a\n(2) b", "一些,两个,万一", "one of the two, 24/7"]
+)
 def test_numbering_and_words_are_no_figures(text):
     """A list is no claim, and neither is a Chinese digit within a word."""
     assert figures(text) == []

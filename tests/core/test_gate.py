@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.honesty_cases import HONEST, INVENTED, SCENES
+from tests.core.honesty_cases import HONEST, INVENTED
+from tests.core.honesty_scenes import SCENES
 from worker.core.gate import Evidence, check, enforce
 from worker.core.messages import Observation, Source
 

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from worker.core.numerals import CHINESE_DIGITS, number_of
+from worker.core.numerals import (
+    CHINESE_DIGITS,
+    ENGLISH_UNITS,
+    ENGLISH_WORDS,
+    english_number_of,
+    number_of,
+)
 
 
 class Kind(StrEnum):
@@ -68,10 +74,11 @@ _SCALES = {
     "mn": 1e6,
     "b": 1e9,
     "bn": 1e9,
+    "t": 1e12,
 }
 _SECONDS = {"毫秒": 0.001, "秒": 1.0, "分": 60.0, "小时": 3600.0, "钟头": 3600.0, "天": 86400.0}
 _SECONDS |= {"周": 604800.0, "星期": 604800.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SECONDS |= {"d": 86400.0, "w": 604800.0}
+_SECONDS |= {"工作日": 86400.0, "d": 86400.0, "w": 604800.0}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 _C = CHINESE_DIGITS
@@ -87,12 +94,12 @@ _MONTH = (
 _CODES = r"USD|CNY|RMB|HKD|EUR|GBP|JPY|US|HK"
 _SCALE = (
     r"(?P<scale>[ ]?(?:百万|千万|万亿|百|千|万|亿)|[ ]?(?:hundred|thousand|million|billion"
-    r"|trillion)\b|(?:[kKMB]|bn|mn)(?![A-Za-z]))?"
+    r"|trillion)\b|(?:[kKMBT]|bn|mn)(?![A-Za-z]))?(?P<small>m(?![A-Za-z0-9]))?"
 )
 _PER = r"(?P<per>[ ]?(?:%|per[ ]?cent\b|percentage points?\b|个?百分点))?"
 _SPAN = (
-    r"(?P<span>[ -]?(?:毫秒|秒钟?|分钟|个?小时|个?钟头|天|个?星期|周(?!一|二|三|四|五|六|日|末)"
-    r"|(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|hours?|hrs?|h|days?|weeks?)"
+    r"(?P<span>[ -]?(?:毫秒|秒钟?|分钟|个?小时|个?钟头|天|个?工作日|个?星期|周(?!一|二|三|四|五|六|日|末)"
+    r"|(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|hours?|hrs?|h|(?:business[ ]|working[ ])?days?|weeks?)"
     r"(?![A-Za-z])))?"
 )
 _COIN = (
@@ -100,8 +107,12 @@ _COIN = (
     r"|dollars?\b|yuan\b|euros?\b|cents?\b))?"
 )
 _TAIL = _SCALE + _PER + _SPAN + _COIN
+_ENGLISH = (
+    rf"(?i:(?:{ENGLISH_WORDS})(?![A-Za-z])"
+    rf"(?:[ -](?:and[ ])?(?:{ENGLISH_WORDS}|{ENGLISH_UNITS})(?![A-Za-z])){{0,12}})"
+)
 _UNITS = (
-    rf"(?:[kKMB]|bn|mn|ms|s|secs?|mins?|h|hrs?|d|x|km|kg|g|m|cm|mm|[KMGT]B|C|F|p|pts?|bps?"
+    rf"(?:[kKMBT]|bn|mn|ms|s|secs?|mins?|h|hrs?|d|x|km|kg|g|m|cm|mm|[KMGT]B|C|F|p|pts?|bps?"
     rf"|st|nd|rd|th|[ap]m|w|{_CODES})"
 )
 _GLUED = rf"(?:(?:{_CODES})?{_DIGITS}{_UNITS}?(?:-[A-Za-z]+)?)(?![A-Za-z0-9_]|[.:-][A-Za-z0-9])"
@@ -112,6 +123,8 @@ _UNITED = r"[ ]?(?:[元块美万亿%个件股天秒分小度]|min|sec|hour|day|w
 _PATTERN = re.compile(
     rf"""
     (?P<numbering>^[ \t>#*•-]*(?:[0-9]{{1,2}}[.)、](?![0-9])|[((][0-9]{{1,2}}[))]))
+  | (?P<idiom>(?:UTC|GMT)[+-][0-9]{{1,2}}(?::?[0-9]{{2}})?|24/7|7[x×]24(?:[ ]?小时)?
+        |'[0-9]{{2}}(?![0-9A-Za-z']))
   | (?P<url>https?://[^\s<>()()"',。]+)
   | (?<![0-9])(?P<y1>[0-9]{{4}})[-/.](?P<m1>[0-9]{{1,2}})[-/.](?P<d1>[0-9]{{1,2}})(?![0-9])
         (?:T(?=[0-9]))?
@@ -126,7 +139,8 @@ _PATTERN = re.compile(
         (?![A-Za-z])
   | \b(?P<m8>{_MONTH})[ ](?P<y8>[0-9]{{4}})(?![0-9])
   | (?<![0-9.-])(?P<m9>0[1-9]|1[0-2])-(?P<d9>0[1-9]|[12][0-9]|3[01])(?![0-9.-]|{_UNITED})
-  | (?<![0-9:])(?P<H1>[0-9]{{1,2}}):(?P<M1>[0-5][0-9])(?::(?P<S1>[0-5][0-9])(?:\.[0-9]+)?)?
+  | (?<![0-9/.])(?P<m10>0?[1-9]|1[0-2])/(?P<d10>0[1-9]|[12][0-9]|3[01])(?![0-9/]|{_UNITED})
+  | (?<![0-9])(?<![0-9]:)(?P<H1>[0-9]{{1,2}}):(?P<M1>[0-5][0-9])(?::(?P<S1>[0-5][0-9])(?:\.[0-9]+)?)?
         (?:[ ]?[aApP]\.?[mM]\b\.?|Z|[+-][0-9]{{2}}:[0-9]{{2}})?(?![0-9:])
   | (?<![0-9.])(?P<H2>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?[点时][ ]?
         (?P<M2>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?分(?!钟)
@@ -138,12 +152,16 @@ _PATTERN = re.compile(
   | (?P<word>(?<![A-Za-z0-9_])(?!{_GLUED})(?=[0-9_.:-]{{0,80}}[A-Za-z_])(?=[A-Za-z_.:-]{{0,80}}[0-9])
         [A-Za-z0-9_]+(?:[.:-][A-Za-z0-9_]+)*)
   | (?:(?P<sign>[¥$€£]|(?<![A-Za-z])(?:{_CODES})[ ]?\$?)[ ]?)?(?P<number>{_DIGITS}){_TAIL}
+  | (?P<tenths>[{_C}0-9])成(?![功为立员果本交绩长不分人品])
+  | \b(?P<english>{_ENGLISH})(?![A-Za-z])(?P<etail>[ -](?:dollar|yuan|euro|cent|pound|degree|per[ ]?cent)\w*)?
+        (?P<espan>[ -](?:second|minute|hour|day|week)s?\b)?
   | (?P<chinese>{_CHINESE})(?P<ctail>[ ]?(?:%|人民币|美元|港元|欧元|日元|英镑|元|块|度|倍))?
         (?P<cspan>秒|分钟|个?小时|天)?
     """,
     re.VERBOSE | re.MULTILINE,
 )
-_DATES = (1, 2, 3, 4, 5, 6, 7, 8, 9)
+_SMALL_WORD = 12
+_DATES = range(1, 11)
 _RANGE = re.compile(r"\s*(?:[-–—~至到]|to|and)\s*")
 
 
@@ -175,7 +193,7 @@ def _sharing(first: Figure, second: Figure) -> Figure:
 def _figure(match: re.Match[str]) -> Figure | None:
     group = match.groupdict()
     at = (match[0].strip(), match.start(), match.end())
-    if group["numbering"]:
+    if group["numbering"] or group["idiom"]:
         return None
     if group["url"] or group["word"] or group["phone"]:
         return Figure(Kind.IDENTIFIER, *at) if any(c.isdigit() for c in at[0]) else None
@@ -183,6 +201,11 @@ def _figure(match: re.Match[str]) -> Figure | None:
         return _number(group, at)
     if group["cper"]:
         return _share(group["cper"], at)
+    if group["english"]:
+        return _english(group, at)
+    if group["tenths"]:
+        values = (10 * number_of(group["tenths"])[0],)
+        return Figure(Kind.PERCENT, *at, values=values, quantum=10.0)
     if group["chinese"]:
         return _chinese(group, at)
     date = next(_dates(group), None)
@@ -202,7 +225,8 @@ def _number(group: dict[str, str], at: tuple[str, int, int]) -> Figure | None:
     digits = group["number"]
     if digits.isdigit() and digits.startswith("0") and len(digits) > 3:
         return Figure(Kind.IDENTIFIER, *at)  # a code such as 000001, not the number one
-    scale = _SCALES[group["scale"].strip().lower()] if group["scale"] else 1.0
+    word = group["scale"] or (group["sign"] and group["small"])  # $12m, but 12m is a length
+    scale = _SCALES[word.strip().lower()] if word else 1.0
     values = tuple(value * scale for value in _readings(digits))
     quantum = _quantum(digits) * scale
     kind, unit = Kind.NUMBER, 1.0
@@ -227,6 +251,18 @@ def _chinese(group: dict[str, str], at: tuple[str, int, int]) -> Figure | None:
         unit = _seconds(group["cspan"])
         return Figure(Kind.DURATION, *at, values=(value,), quantum=quantum, unit=unit)
     return Figure(Kind.NUMBER, *at, values=(value,), quantum=quantum, money=bool(tail))
+
+
+def _english(group: dict[str, str], at: tuple[str, int, int]) -> Figure | None:
+    words, tail = group["english"], (group["etail"] or "").strip(" -")
+    value = english_number_of(words)
+    if value <= _SMALL_WORD and not tail:
+        return None  # one of the two: words, as 两个 is
+    if tail.startswith("per"):
+        return Figure(Kind.PERCENT, *at, values=(value,))
+    if group["espan"]:
+        return Figure(Kind.DURATION, *at, values=(value,), unit=_seconds(group["espan"]))
+    return Figure(Kind.NUMBER, *at, values=(value,), money=bool(tail))
 
 
 def _dates(group: dict[str, str]) -> Iterator[tuple[int | None, ...]]:
@@ -271,7 +307,7 @@ def _quantum(digits: str) -> float:
 
 
 def _seconds(word: str) -> float:
-    name = word.strip(" -").lstrip("个")
+    name = word.strip(" -").removeprefix("business ").removeprefix("working ").lstrip("个")
     if name.startswith(("ms", "millis")):
         return 0.001
     if name[0].isascii():

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from itertools import islice
 
 from worker.core.figures import Figure, Kind, figures
 from worker.core.honesty import with_notes
@@ -27,6 +29,8 @@ _GATED = {Source.STUB, Source.SKIPPED, Source.STALE, Source.UNKNOWN}
 _TELLING = {Source.LIVE, Source.ALTERNATIVE, Source.STALE, Source.ERROR}
 _OPERANDS_MAX = 300  # among more numbers almost everything is the sum of two
 _CHARACTERS_MAX = 200_000
+_LATER_AT_MOST = 1.25  # told 27 s, "30 seconds" is honest
+_CENTS = re.compile(r"(?:cents?|分|fen)[\"']?\s*[:=]\s*([0-9]{1,15})\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^。!?;!?;\n]*?(?:[。!?;!?;\n]+|[.](?=\s|$)\s*|$)")
 _LISTED = re.compile(r"[、,,;;和与及跟]|\b(?:and|or)\b")
 _CODE = re.compile(r"[0-9]{4,}")
@@ -66,7 +70,8 @@ class _Known:
     corpus: str = ""
     numbers: list[float] = field(default_factory=list)
     quoted: list[float] = field(default_factory=list)  # of notes: never a price, never reckoned
-    operands: list[float] = field(default_factory=list)
+    operands: Counter[float] = field(default_factory=Counter)
+    sorted_operands: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     dates: set[tuple[int | None, ...]] = field(default_factory=set)
     times: set[tuple[int | None, ...]] = field(default_factory=set)
@@ -78,6 +83,8 @@ class _Known:
     def take(self, text: str, *, is_note: bool) -> None:
         """Add the figures of a text: one with values, or one that only tells what is missing."""
         numbers = self.quoted if is_note else self.numbers
+        reckoned: list[float] = []
+        numbers += [int(cents) / 100 for cents in _CENTS.findall(text)]
         for figure in figures(text):
             if figure.kind is Kind.DATE:
                 self.dates.add(figure.parts)
@@ -95,7 +102,9 @@ class _Known:
                 self.seconds += [value * figure.unit for value in figure.values]
             numbers += values
             if not is_note:
-                self.operands += values
+                reckoned += values
+        # A value told twice, in the question and by a tool, is one: it is not added to itself.
+        self.operands |= Counter(reckoned)
 
 
 def check(
@@ -185,16 +194,20 @@ def _replacement(evidence: Evidence) -> str:
 
 
 def _known(admissible: list[str], said: list[str], question: str) -> _Known:
-    known = _Known(corpus="\n".join([*admissible, *said]).casefold())
+    known = _Known(corpus=_tight("\n".join([*admissible, *said])))
     for text in admissible:
         known.take(text, is_note=False)
     for text in said:
         known.take(text, is_note=True)
     known.numbers.sort()
     known.quoted.sort()
-    known.operands = sorted(known.operands[:_OPERANDS_MAX])
+    known.sorted_operands = sorted(islice(known.operands.elements(), _OPERANDS_MAX))
     _add_relative_days(known, question.lower())
     return known
+
+
+def _tight(text: str) -> str:
+    return "".join(text.split()).casefold()  # iPhone15 is iPhone 15
 
 
 def _add_relative_days(known: _Known, question: str) -> None:
@@ -214,7 +227,7 @@ def _is_known(figure: Figure, known: _Known, counts: set[int]) -> bool:
     match figure.kind:
         case Kind.IDENTIFIER:
             is_short = sum(c.isdigit() for c in figure.text) < 2  # H5, GPT-4: a name
-            return is_short or figure.text.casefold().rstrip(".") in known.corpus
+            return is_short or _tight(figure.text).rstrip(".") in known.corpus
         case Kind.DATE:
             return any(_same_date(figure.parts, told) for told in known.dates) or (
                 figure.parts[1:] == (None, None)
@@ -241,7 +254,7 @@ def _is_known_number(figure: Figure, value: float, known: _Known) -> bool:
         return True
     if figure.kind is Kind.PERCENT and _has(known.numbers, value / 100, half / 100):
         return True
-    return _is_reckoned(value, half, known.operands)
+    return _is_reckoned(value, half, known.sorted_operands)
 
 
 def _is_reckoned(value: float, half: float, operands: list[float]) -> bool:
@@ -258,7 +271,11 @@ def _is_known_duration(figure: Figure, known: _Known) -> bool:
     # Two minutes or three stand for 150 seconds: up to one unit of what is shown.
     within = figure.unit * figure.quantum
     return any(
-        any(abs(told - value * figure.unit) < within for told in known.seconds)
+        any(
+            abs(told - value * figure.unit) < within
+            or told <= value * figure.unit <= told * _LATER_AT_MOST
+            for told in known.seconds
+        )
         or _is_known_number(figure, value, known)
         for value in figure.values
     )

@@ -1,4 +1,4 @@
-"""Read Chinese numerals: 一千二百三十四, 三点五, 二〇二六, 两千三 (which is 2300)."""
+"""Read numerals: 一千二百三十四, 三点五, 二〇二六, 两千三 (which is 2300), forty-nine million."""
 
 from __future__ import annotations
 
@@ -6,6 +6,48 @@ CHINESE_DIGITS = "零〇一二两三四五六七八九"
 _DIGITS = dict(zip(CHINESE_DIGITS, (0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9), strict=True))
 _UNITS = {"十": 10, "百": 100, "千": 1000}
 _MYRIADS = {"万": 10_000, "亿": 100_000_000}
+_WORDS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_ENGLISH = {word: i for i, word in enumerate(_WORDS)}
+_ENGLISH |= {word: 10 * i for i, word in enumerate(_TENS, 2)}
+_ENGLISH_UNITS = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
+ENGLISH_WORDS = "|".join([*reversed(_WORDS), *_TENS])
+ENGLISH_UNITS = "|".join(_ENGLISH_UNITS)
+
+
+def english_number_of(words: str) -> float:
+    """The value of a numeral in English words, and of nothing else."""
+    total = section = 0.0
+    for word in words.lower().replace("-", " ").split():
+        unit = _ENGLISH_UNITS.get(word, 1.0)
+        if word == "hundred":
+            section *= unit
+        elif unit > 1:
+            total, section = total + section * unit, 0.0
+        else:
+            section += _ENGLISH.get(word, 0)  # "and" is worth nothing
+    return total + section
 
 
 def number_of(word: str) -> tuple[float, float]:
