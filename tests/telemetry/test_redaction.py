@@ -29,6 +29,10 @@ SECRETS = {
 }
 # The text around, and the part of it that must leave.
 SENTENCES = {
+    'failed with {"accessToken": "abcd1234xyz"}': "abcd1234xyz",
+    'settings {"dbPassword": "hunter2x", "port": 5432}': "hunter2x",
+    "cookies sessionid=abc123def; csrftoken=zzz999": "abc123def",
+    "sent csrftoken=zzz999zzz back": "zzz999zzz",
     "Authorization: Bearer abcdefgh123": "abcdefgh123",
     "bearer canary-secret-token": "canary-secret-token",
     "Authorization: Basic dXNlcjpwYXNzd29yZA==": "dXNlcjpwYXNzd29yZA==",

@@ -50,7 +50,7 @@ _HINTS = (
     r"|p(?:wd|ass(?:[-_ ]?w|phrase))|u(?<=au)th(?:[\"'\\:= ]|oriz)"
     r"|c(?:redential|ode=|(?<=sec)ret)|b(?:earer|asic)|xox|j(?<=eyj)|z(?<=aiz)a|f(?<=hf)_"
     r"|g(?:h[pousr]_|ithub_pat|lpat-|(?<=sig)(?:nature|[\"'\\:= ]))|/(?<=:/)/|-----begin"
-    r"|密[码钥]|口令|令牌|验证码"
+    r"|s(?:essionid|essid)|密[码钥]|口令|令牌|验证码"
 )
 _HINT = re.compile(_HINTS)
 _HINT_IN_JSON = re.compile(_HINTS.replace("密[码钥]", "密码|密钥").encode())
@@ -59,6 +59,11 @@ _AWS = "ASIA"  # lower case would be a continent
 _NAME = (
     r"(?<![A-Za-z])(api[-_ ]?key|access[-_ ]?key(?:[-_ ]?id)?|private[-_ ]?key|secret(?:[-_ ]?key)?"
     r"|token|password|passwd|passphrase|pwd|credentials?|signature)(?![A-Za-z])"
+)
+# The same words at the end of a camelCase name, and the cookies that need no such word.
+_CAMEL = (
+    r"([A-Za-z0-9_]{1,64}(?:Token|Password|Passwd|Secret|ApiKey|AccessKey|PrivateKey|Credentials?)"
+    r"|(?:js|php|asp)?(?:sessionid|sessid)|csrf_?token|xsrf_?token)(?![A-Za-z])"
 )
 _VALUE = r"""(?:\\?"[^"\\]{1,4096}|'[^'\\]{1,4096}|[^\s"'&,;}\\]{1,4096})"""
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -98,6 +103,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             re.I,
             rf"\1{MASK}",
         ),
+        (rf"{_CAMEL}(\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}){_VALUE}", 0, rf"\1\2{MASK}"),
         (rf"{_NAME}(\\?[\"']?\s{{0,4}}[:=]\s{{0,4}}){_VALUE}", re.I, rf"\1\2{MASK}"),
         (
             r"(密码|口令|密钥|令牌|验证码)(\\?[\"']?\s{0,4}(?:是|为|[:：=])\s{0,4}\\?[\"']?)"
