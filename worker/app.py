@@ -13,6 +13,7 @@ import orjson
 
 from worker import assembly
 from worker.configuration import Loaded, effective, listening_address, load, named
+from worker.consuming.publishing import Publisher
 from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task
 from worker.core.wireformat import task_to_wire
@@ -242,6 +243,7 @@ class Worker:
             self.store,
             now=time.time,
             new_id=new_task_id,
+            publish=Publisher(self.queue, self.seen.telemetry).publish,
             known_tools=lambda: self.registry.names,
             interrupt=self.consumer.cancel,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from worker.consuming.publishing import Publisher
 from worker.core.events import ModelReplied, Started, ToolReturned
 from worker.core.messages import Observation, Reply, ReplyKind, ToolCall
 from worker.guard.guards import Guards
@@ -36,6 +37,7 @@ class House:
             now=lambda: NOW,
             new_id=lambda: next(self.ids),
             known_tools=lambda: {"get_current_time", "get_stock_price"},
+            publish=Publisher(self.queue, Telemetry()).publish,
         )
         self.parts = ApiParts(
             desk=desk,

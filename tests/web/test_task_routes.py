@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from tests.web.house import calls
 from worker.core.task import Result
 from worker.intake import read_task
+from worker.queues.port import Ticket
 
 
 async def test_json_task_is_accepted(house, client):
@@ -42,7 +44,8 @@ async def test_known_id_is_told_apart(house, client):
     again = await client.post("/v1/tasks", json={"id": "t", "input": "two"})
 
     assert (first.status_code, again.status_code) == (202, 200)
-    assert again.json() == {"id": "t", "status": "queued"}
+    assert first.json() == {"id": "t", "status": "queued"}
+    assert again.json() == {"id": "t", "status": "queued", "duplicate": True}
     assert (await house.queue.depth()).ready == 1
 
 
@@ -159,6 +162,43 @@ async def test_waiting_task_is_cancelled_at_once(house, client):
     assert answer.json()["result"]["status"] == "cancelled"
     assert await house.queue.claim(owner="w", lease_seconds=9, wait_seconds=0) == []
     assert (await client.delete("/v1/tasks/nobody")).status_code == 404
+
+
+async def test_a_cancelled_waiting_task_still_answers_its_reply_queue(house, client):
+    """Whoever waits on the reply queue gets the cancelled result, once, with its session."""
+    task = {"id": "t", "input": "x", "session_id": "s1", "reply_to": "queue:replies"}
+    await client.post("/v1/tasks", json=task)
+    answer = await client.delete("/v1/tasks/t")
+    await client.delete("/v1/tasks/t")
+
+    replies = house.queue.sibling("replies")
+    (lease,) = await replies.claim(owner="w", lease_seconds=9, wait_seconds=0, limit=9)
+    told = json.loads(lease.body)
+    assert (told["task_id"], told["status"], told["session_id"]) == ("t", "cancelled", "s1")
+    assert told == answer.json()["result"]
+
+
+async def test_a_full_reply_queue_leaves_the_ticket_to_tell_of_the_cancel(house, client):
+    """The task is cancelled, and its ticket stays for a worker, who publishes later."""
+    await client.post("/v1/tasks", json={"id": "t", "input": "x", "reply_to": "queue:replies"})
+    replies = house.queue.sibling("replies")
+    for number in range(50):
+        await replies.put(Ticket(f"r{number}", b"{}"))
+    answer = await client.delete("/v1/tasks/t")
+
+    assert (answer.status_code, answer.json()["result"]["status"]) == (200, "cancelled")
+    assert await house.queue.state("t") == "ready"
+
+
+async def test_a_waiting_task_that_nobody_can_read_is_cancelled(house, client):
+    """Bytes that are no task, and a reply_to that leads nowhere, do not stop a cancel."""
+    bodies = [b"\xff", b'{"input": "x", "reply_to": "queue:tasks"}']
+    for number, body in enumerate(bodies):
+        await house.queue.put(Ticket(f"t{number}", body))
+        answer = await client.delete(f"/v1/tasks/t{number}")
+
+        assert answer.json()["result"]["status"] == "cancelled"
+    assert await house.queue.claim(owner="w", lease_seconds=9, wait_seconds=0) == []
 
 
 async def test_running_task_is_asked_to_stop(house, client):

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from worker.configuration import load, masked, named
+from worker.consuming.publishing import Publisher
 from worker.ids import new_task_id
 from worker.queues import open_queue
 from worker.queues.port import Queue
 from worker.settings import Settings
 from worker.store import open_store
 from worker.store.port import Journal
+from worker.telemetry.tell import Telemetry
 from worker.web.desk import Desk
 
 
@@ -46,7 +48,8 @@ async def _work(settings: Settings, work: Callable[[Place], Awaitable[int]]) -> 
     with named("STORE_URL" if settings.store_url else "QUEUE_URL"):
         journal = open_store(settings.store_url or settings.queue_url)
     try:
-        desk = Desk(queue, journal, now=time.time, new_id=new_task_id)
+        publish = Publisher(queue, Telemetry()).publish
+        desk = Desk(queue, journal, now=time.time, new_id=new_task_id, publish=publish)
         return await work(Place(settings, queue, journal, desk, _absolute(settings.queue_url)))
     finally:
         await queue.close()

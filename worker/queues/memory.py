@@ -294,6 +294,12 @@ class MemoryQueue:
         expired = row.state == "leased" and row.lease_until <= now
         return "ready" if expired else row.state
 
+    async def body(self, task_id: str) -> bytes | None:
+        """See the port: what was put."""
+        self._now()
+        row = self._shelf.rows.get(task_id)
+        return None if row is None or row.state == "done" else row.body
+
     async def depth(self) -> Depth:
         """See the port: tasks by state."""
         now = self._now()

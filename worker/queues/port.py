@@ -113,7 +113,8 @@ class Queue(Protocol):
     and writes nothing; a known id is still told apart from a full queue. Q26 `prune` forgets
     settled tasks and, with them, their ids; waiting, leased and dead ones stay. Q27 `state` tells
     where a task is, in the words of `depth`; `done` once settled, None when the engine knows it not.
-    Q28 each lease that ran out adds one to `lapses`; nothing takes it away again.
+    Q28 each lease that ran out adds one to `lapses`; nothing takes it away again. Q29 `body` shows
+    what was put, until the task is settled.
 
     A lease whose time has run out counts as ready. `nack(counted=False)` with a delay parks,
     `nack(counted=True)` with a delay postpones; `depth` tells the two apart.
@@ -181,6 +182,13 @@ class Queue(Protocol):
         """Where a task is: ready, delayed, leased, parked, dead or done.
 
         None when the engine does not know the task, or cannot look for one.
+        """
+        ...
+
+    async def body(self, task_id: str) -> bytes | None:
+        """What was put, of a task that is not settled yet.
+
+        None when it is settled or unknown, or when the engine cannot look for one.
         """
         ...
 

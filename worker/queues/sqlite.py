@@ -137,6 +137,11 @@ class SqliteQueue:
         values = {"now": self._clock(), "queue": self.name, "id": readable(task_id)}
         return next((str(state) for (state,) in await self._read(sql.STATE, values)), None)
 
+    async def body(self, task_id: str) -> bytes | None:
+        """See the port: what was put."""
+        rows = await self._read(sql.BODY, (self.name, readable(task_id)))
+        return bytes(rows[0][0]) if rows else None
+
     async def depth(self) -> Depth:
         """See the port: tasks by state."""
         now = self._clock()

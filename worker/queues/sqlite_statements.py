@@ -138,6 +138,9 @@ select case when (state = 'leased' and lease_until <= :now)
     or (state in ('delayed', 'parked') and ready_at <= :now) then 'ready' else state end
 from task where queue = :queue and id = :id
 """
+BODY = """
+select cast(payload as blob) from task where queue = ? and id = ? and state != 'done'
+"""
 DEPTH = """
 select 'ready', count(*), min(ready_at) from task where queue = :queue and state = 'ready'
 union all

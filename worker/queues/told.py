@@ -91,6 +91,10 @@ class TelledQueue:
         """See the port."""
         return await self.inner.state(task_id)
 
+    async def body(self, task_id: str) -> bytes | None:
+        """See the port."""
+        return await self.inner.body(task_id)
+
     async def depth(self) -> Depth:
         """See the port."""
         return await self.inner.depth()

@@ -107,6 +107,19 @@ class QueueSuite(QueueLeases):
         await harness.pass_time(self.lease_seconds * 1.1)
         assert [await queue.state(name) for name in ("leased", "parked")] == ["ready", "ready"]
 
+    async def test_q29_body(self, queue: Queue, harness: QueueHarness) -> None:
+        """What was put can be read for as long as the task is not settled."""
+        for name in ("acked", "dead", "leased", "cancelled", "waiting"):
+            await queue.put(Ticket(id=name, body=name.encode() + b"\xff"))
+        lease = {lease.id: lease for lease in await self.take(queue, limit=3)}
+        await queue.ack(lease["acked"])
+        await queue.dead_letter(lease["dead"], reason="x")
+        await queue.cancel("cancelled")
+
+        for name in ("dead", "leased", "waiting"):
+            assert await queue.body(name) == name.encode() + b"\xff"
+        assert [await queue.body(name) for name in ("acked", "cancelled", "unknown")] == [None] * 3
+
     async def test_q16_cancelled_claims(self, queue: Queue, harness: QueueHarness) -> None:
         """However often a claim is cancelled, whenever: every task is claimed in the end."""
         names = {f"t{number}" for number in range(20)}

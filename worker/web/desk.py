@@ -7,11 +7,11 @@ journal alone, so a worker need not be running.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.core.errors import TaskInvalid
+from worker.core.errors import QueueFull, TaskInvalid
 from worker.core.limits import Status
 from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
@@ -63,7 +63,10 @@ class TaskView:
 
 
 class Desk:
-    """Hands tasks in and looks after them. `known_tools` None: tool names are not checked here."""
+    """Hands tasks in and looks after them. `known_tools` None: tool names are not checked here.
+
+    `publish` hands a result to the queue that a task names in `reply_to`.
+    """
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class Desk:
         *,
         now: Callable[[], float],
         new_id: Callable[[], str],
+        publish: Callable[[Result, str | None], Awaitable[None]],
         known_tools: Callable[[], Collection[str]] | None = None,
         interrupt: Callable[[str], object] | None = None,
     ) -> None:
@@ -79,6 +83,7 @@ class Desk:
         self._journal = journal
         self._now = now
         self._new_id = new_id
+        self._publish = publish
         self._known_tools = known_tools
         self._interrupt = interrupt
 
@@ -133,16 +138,21 @@ class Desk:
                 self._interrupt(task_id)  # the run may be in this process: it need not wait
             return TaskView(task_id, CANCELLING, view.place, view.run)
         # Result first, queue last: whoever claims it in between finds it finished and lets go.
-        moment = self._now()
+        moment, task = self._now(), await self._waiting(task_id)
         result = Result(
             task_id=task_id,
             status=Status.CANCELLED,
+            session_id=task.session_id if task else None,
             error="cancelled while it waited",
             started_at=moment,
             ended_at=moment,
         )
-        await self._journal.put_result(result)
-        await self._queue.cancel(task_id)
+        try:
+            if await self._journal.put_result(result):
+                await self._publish(result, task.reply_to if task else None)
+                await self._queue.cancel(task_id)
+        except QueueFull:
+            pass  # the ticket stays: who claims it finds the result, and publishes it
         return await self.look(task_id)
 
     async def redrive(self, task_id: str) -> bool:
@@ -153,6 +163,16 @@ class Desk:
         # settle it unrun. If we die in between, the letter is still there to be redriven again.
         await self._journal.reopen(task_id)
         return await self._queue.redrive(task_id)
+
+    async def _waiting(self, task_id: str) -> Task | None:
+        body = await self._queue.body(task_id)
+        try:
+            task = read_task(body, default_id=task_id, queued=True) if body is not None else None
+            if task is not None:
+                check_reply_to(task, queue=self._queue.name)
+        except TaskInvalid:
+            return None  # nobody could be told, and it can be cancelled all the same
+        return task
 
     async def _is_dead(self, task_id: str) -> bool:
         place = await self._queue.state(task_id)
