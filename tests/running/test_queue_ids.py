@@ -40,13 +40,12 @@ async def test_two_rows_that_name_one_id_are_two_tasks(start):
         assert sorted(result.answer for result in results) == ["one", "two"]
 
 
-async def test_the_dead_are_answered_for_by_the_id_of_the_row():
-    """A row that killed its workers gets its result under the id that the queue lists."""
-    queue, store = MemoryQueue(max_deliveries=1), MemoryStore()
-    await queue.put(Ticket(id="row1", body=BODY))
+async def bury(queue, store, body):
+    """Let a row kill its only worker; returns who has to answer for it."""
+    await queue.put(Ticket(id="row1", body=body))
     await queue.claim(owner="w1", lease_seconds=0, wait_seconds=0)
     assert await queue.claim(owner="w2", lease_seconds=9, wait_seconds=0) == []
-    keeper = Housekeeper(
+    return Housekeeper(
         queue,
         store,
         Telemetry(),
@@ -57,5 +56,21 @@ async def test_the_dead_are_answered_for_by_the_id_of_the_row():
         wall=lambda: 0.0,
     )
 
+
+async def test_the_dead_are_answered_for_by_the_id_of_the_row():
+    """A row that killed its workers gets its result under the id that the queue lists."""
+    queue, store = MemoryQueue(max_deliveries=1), MemoryStore()
+    keeper = await bury(queue, store, BODY)
+
     assert await keeper.answer_for_the_dead() == 1
     assert await store.result("row1") is not None
+
+
+async def test_the_dead_are_not_answered_into_the_queue_of_the_tasks():
+    """A result that would be taken for a task is stored, and published nowhere."""
+    queue, store = MemoryQueue(max_deliveries=1), MemoryStore()
+    keeper = await bury(queue, store, b'{"input": "hello", "reply_to": "queue:tasks"}')
+
+    assert await keeper.answer_for_the_dead() == 1
+    assert await store.result("row1") is not None
+    assert (await queue.depth()).ready == 0

@@ -9,7 +9,7 @@ from worker.consuming.publishing import Publisher
 from worker.core.errors import QueueUnavailable, StoreUnavailable, TaskInvalid
 from worker.core.limits import Status
 from worker.core.task import Result
-from worker.intake import read_task
+from worker.intake import check_reply_to, read_task
 from worker.queues.port import DeadLetter, Depth, Queue
 from worker.store.port import Journal
 from worker.telemetry.signals import QueueFailed, QueueMeasured, TaskDeadLettered
@@ -106,7 +106,9 @@ class Housekeeper:
 
     async def _answer_for(self, letter: DeadLetter) -> bool:
         try:
-            reply_to = read_task(letter.body, default_id=letter.id).reply_to
+            task = read_task(letter.body, default_id=letter.id)
+            check_reply_to(task, queue=self._queue.name)
+            reply_to = task.reply_to
         except TaskInvalid:
             reply_to = None
         task_id, now = letter.id, self._wall()
