@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TextIO
 
 import orjson
@@ -379,17 +379,3 @@ def relieved_collector() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-def run_forever(body: Callable[[], Awaitable[int]]) -> int:
-    """Run a coroutine function on uvloop where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(_as_coroutine(body))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_as_coroutine(body))
-
-
-async def _as_coroutine(body: Callable[[], Awaitable[int]]) -> int:
-    return await body()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -127,3 +128,30 @@ async def block(ctx: ToolContext, text: str) -> str:
     while not (FOLDER / text).exists():
         time.sleep(0.02)  # noqa: ASYNC251  (the mistake that is tested)
     return "the loop is free again"
+
+
+@tool(effect="read", timeout_seconds=60)
+async def ignore(text: str) -> str:
+    """Never end, whoever asks.
+
+    Args:
+        text: what to say first
+    """
+    happen("ignore", text, "")
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+
+@tool(effect="read", timeout_seconds=60)
+async def occupy(text: str) -> str:
+    """Wait for ever in one of the event loop's own threads.
+
+    Args:
+        text: what to say first
+    """
+    happen("occupy", text, "")
+    await asyncio.to_thread(threading.Event().wait)
+    return "never"

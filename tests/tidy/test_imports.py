@@ -102,7 +102,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "structlog": {"worker/telemetry/logs.py"},
     "tenacity": {"worker/guard/retry.py"},
     "uvicorn": {"worker/web/server.py", "worker/model/offline.py", "worker/cli.py"},
-    "uvloop": {"worker/app.py", "worker/cli.py"},
+    "uvloop": {"worker/cli/forever.py"},
     "yarl": {"worker/outbound/"},
 }
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from worker.cli.exits import BROKEN, INTERRUPTED, UNREACHABLE, USAGE, CommandFailed
+from worker.cli.exits import BROKEN, INTERRUPTED, UNREACHABLE, USAGE, CommandFailed, leave
 
 OVERVIEW = """\
 loopworker runs LLM tool-calling loops behind a queue: guarded, journaled, observed.
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = complain(str(failure), failure.code)
     except Exception as error:
         code = complain(*explain(error))
-    return code
+    return leave(code)
 
 
 def dispatch(words: list[str]) -> int:

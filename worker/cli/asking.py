@@ -55,7 +55,8 @@ def configure_ask(parser: argparse.ArgumentParser) -> None:
 
 def ask(options: argparse.Namespace) -> int:
     """Run one loop and print its answer."""
-    from worker.app import Worker, run_forever
+    from worker.app import Worker
+    from worker.cli.forever import run_forever
     from worker.configuration import load
     from worker.ids import new_task_id
     from worker.intake import read_task

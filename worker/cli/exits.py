@@ -1,6 +1,10 @@
-"""The exit codes, and the error that ends a command with one of them."""
+"""The exit codes, the error that ends a command with one of them, and the way out."""
 
 from __future__ import annotations
+
+import os
+import sys
+from typing import Any
 
 ANSWERED = 0
 USAGE = 2
@@ -11,6 +15,21 @@ BROKEN = 141  # 128 + SIGPIPE, as the shell has it
 
 # Endings that hold an answer to the question, if only that there is none to be found.
 ANSWERED_STATUSES = frozenset({"completed", "no_information", "handoff"})
+
+# Event loops with something in them that does not end; the interpreter would wait for it.
+held_up: list[Any] = []
+
+
+def leave(code: int) -> int:
+    """Return the code, or end the process with it when something would keep it from ending."""
+    if held_up:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                pass  # nobody reads it any more
+        os._exit(code)
+    return code
 
 
 class CommandFailed(Exception):

@@ -32,7 +32,7 @@ def configure_demo(parser: argparse.ArgumentParser) -> None:
 
 def demo(options: argparse.Namespace) -> int:
     """Play the demo."""
-    from worker.app import run_forever
+    from worker.cli.forever import run_forever
     from worker.demo.display import Display
 
     display = Display(_write, Paint(sys.stdout))

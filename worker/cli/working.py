@@ -54,7 +54,8 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run a worker."""
-    from worker.app import Worker, run_forever
+    from worker.app import Worker
+    from worker.cli.forever import run_forever
     from worker.configuration import load
 
     loaded = load()
