@@ -29,7 +29,7 @@ class WorkerError(Exception):
     """Something went wrong in the worker."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (self.__doc__ or "").strip().splitlines()[0])
+        super().__init__(message or (self.__doc__ or type(self).__name__).strip().splitlines()[0])
 
 
 class ConfigError(WorkerError):
