@@ -1,7 +1,7 @@
 """A worker that answers many tasks and tells what it weighs: `python soaking_worker.py ROUNDS SIZE`.
 
 Each round puts SIZE tasks, waits until all are answered and forgotten, and prints one JSON line:
-bytes of the file and of its log, resident memory, descriptors, threads, rows left.
+bytes of the file, of it in use, and of its log, resident memory, descriptors, threads, tasks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sqlite3
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,15 @@ async def forgotten(rows: Any) -> None:
             await asyncio.sleep(0.1)
 
 
-def weigh(path: Path) -> dict[str, int]:
+def weigh(path: Path, pragma: Callable[[str], int]) -> dict[str, int]:
     """Measure this process and its file."""
     gc.collect()
+    pages = pragma("page_count") - pragma("freelist_count")
     status = Path("/proc/self/status").read_text()
     resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     return {
         "file": path.stat().st_size,
+        "in use": pages * pragma("page_size"),
         "log": Path(f"{path}-wal").stat().st_size,
         "resident": int(resident.split()[1]) * 1024,
         "descriptors": len(os.listdir("/proc/self/fd")),
@@ -94,10 +97,13 @@ async def soak(rounds: int, size: int) -> None:
                 looking.execute(f"select count(*) from {name}").fetchone()[0] for name in TABLES
             ]
 
+        def pragma(name: str) -> int:
+            return int(looking.execute(f"pragma {name}").fetchone()[0])
+
         for number in range(rounds):
             await put(worker, number * size, size)
             await forgotten(rows)
-            print("SOAK", json.dumps(weigh(path)), flush=True)
+            print("SOAK", json.dumps(weigh(path, pragma)), flush=True)
         looking.close()
 
 
