@@ -29,10 +29,10 @@ lint: setup ## Ruff, the formatter and mypy
 	@$(BIN)/mypy
 
 unit: setup ## The unit tests alone
-	@$(PYTEST) $(UNIT) -q $(ARGS)
+	@$(PYTEST) $(UNIT) -q -n 3 $(ARGS)
 
 test-versions: ## The unit tests on each other Python >= 3.11 here, asyncio in debug mode
-	@scripts/test-versions.sh $(UNIT) -q -o asyncio_debug=true $(ARGS)
+	@scripts/test-versions.sh $(UNIT) -q -n 2 -o asyncio_debug=true $(ARGS)
 
 format: setup ## Let the formatter have its way
 	@$(BIN)/ruff check --fix --quiet; $(BIN)/ruff format --quiet
