@@ -73,7 +73,7 @@ async def test_stream_goes_on_after_a_takeover(house, client):
     await house.store.finish(second, [Resumed(NOW, 2)], Result("t", "completed", "done"))
     events = await read_events(client, "/v1/tasks/t/events")
 
-    assert [data["content"] for _, data in events] == ["开始处理", "由另一个进程接手", "done"]
+    assert [data["content"] for _, data in events] == ["开始处理", "重新接手(第 2 次投递)", "done"]
 
 
 async def test_stream_of_a_task_that_never_ran_has_only_the_end(house, client):

@@ -62,6 +62,13 @@ def test_degraded_call_names_tool_source_and_reason():
     assert lines[-1].content == "get_stock_price degraded: stale, breaker_open"
 
 
+def test_resumed_run_names_the_delivery():
+    """Taken up again by whichever worker, the line says which delivery it is."""
+    lines = Narrator().tell(as_viewed([started("en"), Resumed(NOW, 2)]))
+
+    assert lines[-1].content == "Taken up again (delivery 2)"
+
+
 def test_event_of_a_newer_worker_is_passed_over():
     """A kind that this version does not know gives no line and keeps the numbering."""
     narrator = Narrator()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 CONFIG_EPILOG = """\
 Settings come from the environment (LOOPWORKER_QUEUE_URL; nested: LOOPWORKER_GUARD__TIMEOUT_SECONDS),
 then from a TOML file (LOOPWORKER_CONFIG, else ./loopworker.toml), then the default. Secrets and
-passwords in URLs are masked.
+passwords in URLs are masked. Times are seconds; 90s, 1.5m and 2h are read as well. In the file
+LOOPWORKER_CONCURRENCY is `concurrency = 32`, and LOOPWORKER_GUARD__TIMEOUT_SECONDS is
+`timeout_seconds = 3` under `[guard]`. The last lines are variables that the example tools read.
 
 examples:
   loopworker config                     what is set, and what is not
@@ -50,29 +53,33 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
 
 def config(options: argparse.Namespace) -> int:
     """Print the settings in force."""
-    from worker.configuration import effective, load
+    from worker.configuration import effective, load, tool_variables
 
     loaded = load()
     settings = [
-        each for each in effective(loaded) if not options.changed or each.source != "default"
+        each
+        for each in (*effective(loaded), *tool_variables())
+        if not options.changed or each.source != "default"
     ]
     if options.json:
-        fields = ("name", "value", "source", "default", "description")
+        fields = ("name", "value", "source", "default", "description", "unit")
         print_json([{name: getattr(each, name) for name in fields} for each in settings])
     else:
-        rows = [(s.name, _shown(s.value), _shown(s.default), s.source) for s in settings]
+        rows = [
+            (s.name, _shown(s.value, s.unit), _shown(s.default, s.unit), s.source) for s in settings
+        ]
         print_table(("SETTING", "VALUE", "DEFAULT", "SOURCE"), rows)
     for name in loaded.ignored:
         tell(f"loopworker: {name} is set, but means nothing here")
     return ANSWERED
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, unit: str = "") -> str:
     if value is None:
         return "-"
     if isinstance(value, list):
         return ",".join(map(str, value)) or "-"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g} {unit}".rstrip() if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +144,7 @@ def _still(settings: Settings) -> Iterator[Finding]:
     from worker.web.gate import check_exposure
 
     try:
-        yield _tools(settings)
+        yield from _tools(settings)
     except ConfigError as error:
         yield Finding("tools", str(error), USAGE)
     try:
@@ -150,14 +157,18 @@ def _still(settings: Settings) -> Iterator[Finding]:
         yield Finding("listeners", str(error), USAGE)
 
 
-def _tools(settings: Settings) -> Finding:
-    from worker.discovery import load_registry
+def _tools(settings: Settings) -> Iterator[Finding]:
+    from worker.discovery import bare_places, load_registry, unmet_needs
     from worker.toollint import lint
 
     registry = load_registry(settings.tools)
     warnings = sum(each.level == "warning" for each in lint(registry))
     hint = f"; {warnings} warnings, see `loopworker tools lint`" if warnings else ""
-    return Finding("tools", f"{len(registry)} found: {', '.join(registry.names)}{hint}")
+    yield Finding("tools", f"{len(registry)} found: {', '.join(registry.names) or 'none'}{hint}")
+    for place in bare_places(settings.tools):
+        yield Finding("tools", f"{place} holds no tool (LOOPWORKER_TOOLS); is an @tool missing?")
+    for tool, variable in unmet_needs(registry):
+        yield Finding("tools", f"{tool} needs {variable}, which is not set")
 
 
 async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:
@@ -236,8 +247,9 @@ async def _dialect(settings: Settings) -> list[Finding]:
 
 
 async def _model(settings: Settings) -> Finding:
+    from worker.cli.remote import no_answer
     from worker.configuration import masked
-    from worker.core.errors import ConfigError
+    from worker.core.errors import AttemptFailed, ConfigError
     from worker.http import Bounds, HttpClient
 
     if not settings.model_url:
@@ -249,6 +261,8 @@ async def _model(settings: Settings) -> Finding:
     try:
         bounds = Bounds(total_seconds=CHECK_SECONDS, body_bytes_max=4_194_304)
         answer = await client.request("GET", url, headers=headers, bounds=bounds)
+    except AttemptFailed as error:
+        return Finding("model", no_answer(settings.model_url, str(error)), UNREACHABLE)
     finally:
         await client.aclose()
     where, name = masked(settings.model_url), settings.model or "default"
@@ -260,7 +274,19 @@ async def _model(settings: Settings) -> Finding:
     # Many servers have no list of models; that they answer at all is what counts here.
     listed = name.encode() in answer.body if answer.status == 200 else None
     hint = "" if listed is not False else f"; it does not list {name!r} (LOOPWORKER_MODEL)"
+    if settings.model is None and listed is False:
+        offers = ", ".join(_model_names(answer.body)) or "none"
+        hint = f"; LOOPWORKER_MODEL is not set; this server offers: {offers}"
     return Finding("model", f"{where} answers{hint}")
+
+
+def _model_names(body: bytes) -> list[str]:
+    """Read a list of models, the first ten; empty when it has another form."""
+    try:
+        listed = json.loads(body).get("data") or ()
+        return [str(each["id"]) for each in listed][:10]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return []
 
 
 def _http_options(settings: Settings) -> HttpOptions:

@@ -125,7 +125,10 @@ DEFAULT_STUB = {"zh": "{tool} 暂不可用", "en": "{tool} is unavailable"}
 PROGRESS_STARTED = {"zh": "开始处理", "en": "Started"}
 PROGRESS_TOOL = {"zh": "正在调用 {tool}…", "en": "Calling {tool} …"}
 PROGRESS_DEGRADED = {"zh": "{tool} 已降级:{reason}", "en": "{tool} degraded: {reason}"}
-PROGRESS_RESUMED = {"zh": "由另一个进程接手", "en": "Taken up by another worker"}
+PROGRESS_RESUMED = {
+    "zh": "重新接手(第 {delivery} 次投递)",
+    "en": "Taken up again (delivery {delivery})",
+}
 PROGRESS_DONE = {"zh": "{tool} 已返回", "en": "{tool} returned"}
 PROGRESS_MODEL_FAILED = {"zh": "模型调用失败:{status}", "en": "The model call failed: {status}"}
 PROGRESS_PARKED = {"zh": "等待中:{reason}", "en": "Waiting: {reason}"}

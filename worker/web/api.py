@@ -82,7 +82,7 @@ class Api:
         self._watchers = 0
 
     async def submit(self, request: Request) -> Response:
-        """POST /v1/tasks: 202 for a new task, 200 for a known id, both with its address."""
+        """POST /v1/tasks: 202 for a new task; 200 and `duplicate` for a known id, whatever is new in it."""
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media not in ("application/json", "text/plain"):
             raise Refusal(415, "Send application/json or text/plain.", field="content-type")
@@ -94,8 +94,9 @@ class Api:
         if not submitted.created:
             view = await self._desk.look(task_id)
             status = view.status if view else QUEUED
+        known = {} if submitted.created else {"duplicate": True}
         return reply(
-            {"id": task_id, "status": status},
+            {"id": task_id, "status": status, **known},
             code=202 if submitted.created else 200,
             headers={"Location": f"/v1/tasks/{quote(task_id, safe='')}"},
         )

@@ -90,7 +90,7 @@ class Narrator:
             case "parked":
                 return PROGRESS_PARKED[self._language].format(reason=data["reason"])
             case "resumed":
-                return PROGRESS_RESUMED[self._language]
+                return PROGRESS_RESUMED[self._language].format(delivery=data.get("delivery", "?"))
             case _:
                 return None  # a newer worker may know more kinds than we do
 
