@@ -3,7 +3,7 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-UNIT   := -m "not system and not slow"
+UNIT   := -m "not system and not slow and not timing"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check lint unit test-versions bench image image-check fresh-check lock format clean

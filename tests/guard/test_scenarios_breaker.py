@@ -338,6 +338,7 @@ async def test_row_29_a_dropped_late_result_is_visible() -> None:
     assert stage.heard.of(BreakerCounted) == [BreakerCounted("quotes", "late", "success")]
 
 
+@pytest.mark.timing
 def test_admission_never_waits_for_a_listener() -> None:
     """A listener that is slow in one thread holds up no other thread: it runs off the lock."""
     entered, leave = threading.Event(), threading.Event()

@@ -113,6 +113,7 @@ async def test_a_failure_of_one_kind_spares_the_others(tmp_path: Path) -> None:
 # --- locked ----------------------------------------------------------------------------------
 
 
+@pytest.mark.timing
 async def test_the_event_loop_goes_on_while_the_file_is_locked(tmp_path: Path) -> None:
     """While another process holds the write lock, the loop ticks and the write waits its turn."""
     rig = Rig(tmp_path)

@@ -201,6 +201,7 @@ def test_any_value_becomes_plain(value):
         '"',
     ],
 )
+@pytest.mark.timing
 def test_no_text_makes_it_slow(part):
     """Four times the text takes nowhere near sixteen times as long."""
     redactor = Redactor()

@@ -231,6 +231,7 @@ def test_renderer_that_raises_is_told(world):
     assert mended[:2] == (200, b"fine\n")
 
 
+@pytest.mark.timing
 def test_three_hundred_half_open_requests_do_not_delay_a_scrape(world):
     """Under slowloris a scrape takes under a second, and neither threads nor connections grow."""
     with running(world.serve()) as server, contextlib.ExitStack() as stack:
