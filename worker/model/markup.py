@@ -140,36 +140,22 @@ _CALL_KEYS = {"name", "arguments", "parameters", "id", "type"}
 
 def function_tags(text: str) -> list[TextCall] | None:
     """Read `<function=f>` blocks that hold parameters or one JSON object."""
-    calls: list[TextCall] = []
-    at = 0
-    while at < len(text):
-        opened = _FUNCTION.match(text, at)
-        if opened is None:
-            wrapper = _WRAPPERS.match(text, at)
-            if wrapper is None:
-                return None
-            at = _skip_space(text, wrapper.end())
-            continue
-        start = opened.end()
-        end, at = _block_end(text, start, "</function>")
-        body = text[start:end].strip()
-        arguments: Any = body
-        if not body.startswith("{"):
-            arguments = _parameters(body, _PARAMETER)
-        if arguments is None:
-            return None
-        calls.append(TextCall(opened.group(1).strip(), arguments, whole=at > end))
-        at = _skip_space(text, at)
-    return calls
+    return _blocks(text, _FUNCTION, "</function>", _PARAMETER)
 
 
 def invoke_tags(text: str) -> list[TextCall] | None:
     """Read `<invoke name="f">` blocks: DeepSeek's DSML in all its bars, MiniMax, and kin."""
-    text = _DSML.sub(r"<\1", text)
+    return _blocks(_DSML.sub(r"<\1", text), _INVOKE, "</invoke>", _NAMED)
+
+
+def _blocks(
+    text: str, opening: re.Pattern[str], closing: str, parameter: re.Pattern[str]
+) -> list[TextCall] | None:
+    """Read blocks of parameters or of one JSON object, wrappers between them left out."""
     calls: list[TextCall] = []
     at = 0
     while at < len(text):
-        opened = _INVOKE.match(text, at)
+        opened = opening.match(text, at)
         if opened is None:
             wrapper = _WRAPPERS.match(text, at)
             if wrapper is None:
@@ -177,9 +163,9 @@ def invoke_tags(text: str) -> list[TextCall] | None:
             at = _skip_space(text, wrapper.end())
             continue
         start = opened.end()
-        end, at = _block_end(text, start, "</invoke>")
+        end, at = _block_end(text, start, closing)
         body = text[start:end].strip()
-        arguments = body if body.startswith("{") else _parameters(body, _NAMED)
+        arguments: Any = body if body.startswith("{") else _parameters(body, parameter)
         if arguments is None:
             return None
         calls.append(TextCall(opened.group(1).strip(), arguments, whole=at > end))
