@@ -162,6 +162,16 @@ async def test_an_idle_claim_costs_next_to_nothing(
     assert rig.file.commits - before <= 3
 
 
+@pytest.mark.timing
+async def test_an_idle_claim_uses_next_to_no_cpu(rig: Rig) -> None:
+    """A worker that waits for tasks uses under two hundredths of a core."""
+    await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=0)
+    used, began = time.process_time(), time.monotonic()
+    await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=2)
+
+    assert (time.process_time() - used) / (time.monotonic() - began) < 0.02
+
+
 async def test_a_delayed_task_wakes_a_waiting_claim(rig: Rig) -> None:
     """A claim that waits gets a task when it falls due, not at the end of its wait."""
     await rig.queue.put(Ticket(id="t", body=b"1", not_before=time.time() + 0.3))
