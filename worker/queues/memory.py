@@ -8,102 +8,16 @@ processes.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
-from worker.queues.port import (
-    AGEING_SECONDS,
-    MAX_DELIVERIES,
-    Capabilities,
-    DeadLetter,
-    Depth,
-    Lease,
-    Ticket,
-)
-from worker.queues.reasons import HISTORY_MAX, delivered_too_often, handed_back, lease_ran_out
+from worker.queues.memory_shelf import Row, Shelf, dead_letter_of, lease_of
+from worker.queues.port import MAX_DELIVERIES, Capabilities, DeadLetter, Depth, Lease, Ticket
+from worker.queues.reasons import delivered_too_often, handed_back
 
 Clock = Callable[[], float]
 _WAITING = ("ready", "delayed", "parked")
-
-
-@dataclass(slots=True, eq=False)
-class _Row:
-    id: str
-    body: bytes
-    priority: int
-    number: int
-    enqueued_at: float
-    ready_at: float
-    state: str = "ready"
-    deliveries: int = 0
-    handings: int = 0
-    lapses: int = 0
-    token: int = 0
-    owner: str = ""
-    lease_until: float = 0.0
-    leased_at: float = 0.0
-    finished_at: float = 0.0
-    reason: str = ""
-    history: list[str] = field(default_factory=list)
-
-    def note(self, line: str) -> None:
-        self.history = [*self.history[1 - HISTORY_MAX :], line]
-
-
-class _Shelf:
-    """The tasks of one name. Every method is synchronous: state changes between two awaits."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, _Row] = {}
-        self.ready: list[tuple[float, int, _Row]] = []
-        self.hidden: list[tuple[float, int, _Row]] = []
-        self.leased: dict[str, _Row] = {}
-        self.changed = asyncio.Event()
-
-    def show(self, row: _Row) -> None:
-        row.state = "ready"
-        rank = row.ready_at - AGEING_SECONDS * row.priority
-        heapq.heappush(self.ready, (rank, row.number, row))
-        self.wake()
-
-    def hide(self, row: _Row, *, state: str, until: float) -> None:
-        row.state, row.ready_at = state, until
-        heapq.heappush(self.hidden, (until, row.number, row))
-        self.wake()  # whoever waits has to look again at how long it may wait
-
-    def wake(self) -> None:
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-    def wake_due(self, now: float) -> None:
-        while self.hidden and self.hidden[0][0] <= now:
-            until, _, row = heapq.heappop(self.hidden)
-            if row.state in ("delayed", "parked") and row.ready_at == until:
-                self.show(row)
-
-    def next_row(self, now: float) -> _Row | None:
-        """Take the task that should be claimed next: expired leases first."""
-        expired = [row for row in self.leased.values() if row.lease_until <= now]
-        if expired:
-            row = min(expired, key=lambda row: row.lease_until)
-            row.lapses += 1
-            row.note(lease_ran_out(delivery=row.deliveries, owner=row.owner))
-            return row
-        while self.ready:
-            row = heapq.heappop(self.ready)[2]
-            if row.state == "ready" and self.rows.get(row.id) is row:
-                return row
-        return None
-
-    def next_moment(self) -> float | None:
-        """When the next hidden task or lease is due."""
-        moments = [row.lease_until for row in self.leased.values()]
-        if self.hidden:
-            moments.append(self.hidden[0][0])
-        return min(moments, default=None)
 
 
 class MemoryBroker:
@@ -115,7 +29,7 @@ class MemoryBroker:
     def __init__(self, *, clock: Clock = time.time) -> None:
         self.clock = clock
         self.outage = False
-        self.shelves: dict[str, _Shelf] = {}
+        self.shelves: dict[str, Shelf] = {}
         self.numbers = 0
 
     def __repr__(self) -> str:
@@ -151,7 +65,7 @@ class MemoryQueue:
         self.name = name
         self.max_deliveries = max_deliveries
         self.depth_max = depth_max
-        self._shelf = self.broker.shelves.setdefault(name, _Shelf())
+        self._shelf = self.broker.shelves.setdefault(name, Shelf())
         self._held: dict[str, Lease] = {}
         self._siblings: list[MemoryQueue] = []
 
@@ -169,7 +83,7 @@ class MemoryQueue:
                 raise QueueFull(f"queue {self.name!r} holds {waiting} tasks, its limit")
         due = max(now, ticket.not_before or now)
         number = self.broker.number()
-        row = _Row(ticket.id, bytes(ticket.body), ticket.priority, number, now, due)
+        row = Row(ticket.id, bytes(ticket.body), ticket.priority, number, now, due)
         shelf.rows[row.id] = row
         if due > now:
             shelf.hide(row, state="delayed", until=due)
@@ -210,7 +124,7 @@ class MemoryQueue:
             row.handings += 1
             row.leased_at, row.lease_until = now, now + lease_seconds
             shelf.leased[row.id] = row
-            leases.append(_lease(row, expires_at))
+            leases.append(lease_of(row, expires_at))
         self._held.update({lease.token: lease for lease in leases})
         return leases
 
@@ -264,7 +178,7 @@ class MemoryQueue:
         self._now()
         rows = [row for row in self._shelf.rows.values() if row.state == "dead"]
         rows.sort(key=lambda row: (-row.finished_at, -row.token))
-        return [_dead_letter(row) for row in rows[:limit]]
+        return [dead_letter_of(row) for row in rows[:limit]]
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""
@@ -282,6 +196,16 @@ class MemoryQueue:
         if row is None or row.state not in _WAITING:
             return False
         row.state, row.body, row.finished_at = "done", b"", now
+        return True
+
+    async def wake(self, task_id: str) -> bool:
+        """See the port: make a parked task ready, in its old place."""
+        self._now()
+        row = self._shelf.rows.get(task_id)
+        if row is None or row.state != "parked":
+            return False
+        row.ready_at = row.enqueued_at
+        self._shelf.show(row)
         return True
 
     async def state(self, task_id: str) -> str | None:
@@ -352,7 +276,7 @@ class MemoryQueue:
             raise QueueUnavailable("the memory broker is out of order")
         return self.broker.clock()
 
-    def _owned(self, lease: Lease) -> _Row:
+    def _owned(self, lease: Lease) -> Row:
         row = self._shelf.rows.get(lease.id)
         if row is None or row.state != "leased" or str(row.token) != lease.token:
             self._held.pop(lease.token, None)
@@ -363,35 +287,8 @@ class MemoryQueue:
         self._shelf.leased.pop(lease.id, None)
         self._held.pop(lease.token, None)
 
-    def _bury(self, row: _Row, reason: str) -> None:
+    def _bury(self, row: Row, reason: str) -> None:
         row.state, row.reason, row.finished_at = "dead", reason, self.broker.clock()
         row.note(reason)
         row.token = self.broker.number()
         self._shelf.leased.pop(row.id, None)
-
-
-def _lease(row: _Row, expires_at: float) -> Lease:
-    return Lease(
-        id=row.id,
-        body=row.body,
-        deliveries=row.deliveries,
-        handings=row.handings,
-        token=str(row.token),
-        enqueued_at=row.enqueued_at,
-        expires_at=expires_at,
-        priority=row.priority,
-        lapses=row.lapses,
-    )
-
-
-def _dead_letter(row: _Row) -> DeadLetter:
-    return DeadLetter(
-        id=row.id,
-        body=row.body,
-        reason=row.reason,
-        deliveries=row.deliveries,
-        enqueued_at=row.enqueued_at,
-        died_at=row.finished_at,
-        last_owner=row.owner,
-        history=tuple(row.history),
-    )

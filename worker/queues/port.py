@@ -114,7 +114,8 @@ class Queue(Protocol):
     settled tasks and, with them, their ids; waiting, leased and dead ones stay. Q27 `state` tells
     where a task is, in the words of `depth`; `done` once settled, None when the engine knows it not.
     Q28 each lease that ran out adds one to `lapses`; nothing takes it away again. Q29 `body` shows
-    what was put, until the task is settled.
+    what was put, until the task is settled. Q30 `wake` makes a parked task ready at once, in the
+    place that it had when it was put, and returns True; any other task is left alone.
 
     A lease whose time has run out counts as ready. `nack(counted=False)` with a delay parks,
     `nack(counted=True)` with a delay postpones; `depth` tells the two apart.
@@ -176,6 +177,14 @@ class Queue(Protocol):
 
     async def cancel(self, task_id: str) -> bool:
         """Remove a task that still waits; False when it is leased, done or unknown."""
+        ...
+
+    async def wake(self, task_id: str) -> bool:
+        """Make a parked task ready at once; False when it is not parked.
+
+        What it waited for has come. A task that is parked at this very moment may be missed, so
+        its delay bounds the wait all the same.
+        """
         ...
 
     async def state(self, task_id: str) -> str | None:

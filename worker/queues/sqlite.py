@@ -24,6 +24,7 @@ from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, WorkerErr
 from worker.queues import sqlite_statements as sql
 from worker.queues.port import MAX_DELIVERIES, Capabilities, DeadLetter, Depth, Lease, Ticket
 from worker.queues.reasons import delivered_too_often, readable
+from worker.queues.sqlite_rows import lease_key, lease_of
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 
@@ -100,7 +101,7 @@ class SqliteQueue:
         """See the port: keep many leases; returns the lost ones."""
         if not leases:
             return []
-        keys = [_key(lease) for lease in leases]
+        keys = [lease_key(lease) for lease in leases]
         kept = await self._write(self._extend_many, (keys, lease_seconds))
         return [lease for lease, found in zip(leases, kept, strict=True) if not found]
 
@@ -131,6 +132,10 @@ class SqliteQueue:
     async def cancel(self, task_id: str) -> bool:
         """See the port: remove a waiting task."""
         return bool(await self._write(self._cancel, task_id))
+
+    async def wake(self, task_id: str) -> bool:
+        """See the port: make a parked task ready, in its old place."""
+        return bool(await self._write(self._wake, task_id))
 
     async def state(self, task_id: str) -> str | None:
         """See the port: where a task is."""
@@ -185,7 +190,7 @@ class SqliteQueue:
         for sibling in self._siblings:
             await sibling.close()
         held = [(lease, 0.0, False, "handed back") for lease in self._held.values()]
-        back = [self._file.write(self._nack, (_key(lease), *rest)) for lease, *rest in held]
+        back = [self._file.write(self._nack, (lease_key(lease), *rest)) for lease, *rest in held]
         # A lost lease needs no handing back, and a file that is out of reach gets none.
         await asyncio.gather(*back, return_exceptions=True)
         self._held.clear()
@@ -200,7 +205,7 @@ class SqliteQueue:
         return await _ours(self._file.read(lambda c: c.execute(statement, values).fetchall()))
 
     async def _settle_lease(self, work: Any, lease: Lease, *values: Any) -> None:
-        if not await self._write(work, (_key(lease), *values)):
+        if not await self._write(work, (lease_key(lease), *values)):
             self._held.pop(lease.token, None)
             raise LeaseLost(f"the lease of task {lease.id} is lost")
 
@@ -217,7 +222,7 @@ class SqliteQueue:
 
     def _hand_back(self, claimed: tuple[list[Lease], float, int]) -> None:
         for lease in claimed[0]:
-            back = self._file.write(self._nack, (_key(lease), 0.0, False, "claim cancelled"))
+            back = self._file.write(self._nack, (lease_key(lease), 0.0, False, "claim cancelled"))
             back.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _wait(self, bell: Any, seconds: float, version: int) -> None:
@@ -278,7 +283,7 @@ class SqliteQueue:
                 rows = connection.execute(statement, values).fetchall()
                 rows.sort()  # RETURNING promises no order; the rank is in front
                 for row in rows:
-                    lease = _lease(row, expires_from + lease_seconds)
+                    lease = lease_of(row, expires_from + lease_seconds)
                     if lease.deliveries > self.max_deliveries:
                         self._give_up(connection, lease, now)
                     else:
@@ -293,7 +298,7 @@ class SqliteQueue:
 
     def _give_up(self, connection: sqlite3.Connection, lease: Lease, now: float) -> None:
         """Dead-letter a task that a claim found used up; this handing did not take place."""
-        number, _ = _key(lease)
+        number, _ = lease_key(lease)
         reason = delivered_too_often(lease.deliveries - 1)
         connection.execute(sql.GIVE_UP, {"number": number, "reason": reason, "now": now})
 
@@ -355,6 +360,13 @@ class SqliteQueue:
             for task_id in ids
         ]
 
+    def _wake(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:
+        self._file.ring(self.name)
+        return [
+            connection.execute(sql.WAKE_ONE, (self.name, readable(task_id))).rowcount
+            for task_id in ids
+        ]
+
     def _cancel(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:
         now = self._clock()
         return [
@@ -367,26 +379,6 @@ class SqliteQueue:
             connection.execute(sql.PRUNE, (self.name, before, PRUNE_BATCH)).rowcount
             for before in bounds
         ]
-
-
-def _key(lease: Lease) -> tuple[int, int]:
-    number, _, token = lease.token.partition(":")
-    return int(number), int(token)
-
-
-def _lease(row: Any, expires_at: float) -> Lease:
-    _, number, token, task_id, body, deliveries, handings, enqueued_at, priority, lapses = row
-    return Lease(
-        id=task_id,
-        body=body.encode() if isinstance(body, str) else body,
-        deliveries=deliveries,
-        handings=handings,
-        token=f"{number}:{token}",
-        enqueued_at=enqueued_at,
-        expires_at=expires_at,
-        priority=priority,
-        lapses=lapses,
-    )
 
 
 async def _ours(outcome: Awaitable[T], *, full: type[WorkerError] = QueueUnavailable) -> T:

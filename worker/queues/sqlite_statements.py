@@ -70,6 +70,10 @@ update task set state = 'ready' where number in (
   select number from task
   where queue = ? and state in ('delayed', 'parked') and ready_at <= ? limit 1000)
 """
+WAKE_ONE = """
+update task set state = 'ready', ready_at = enqueued_at
+where queue = ? and id = ? and state = 'parked'
+"""
 _CLAIM = """
 update task set state = 'leased', deliveries = deliveries + 1, handings = handings + 1,
   token = random(), owner = :owner, leased_at = :now, lease_until = :until {more}

@@ -87,6 +87,10 @@ class TelledQueue:
         """See the port."""
         return await self.inner.cancel(task_id)
 
+    async def wake(self, task_id: str) -> bool:
+        """See the port."""
+        return await self.inner.wake(task_id)
+
     async def state(self, task_id: str) -> str | None:
         """See the port."""
         return await self.inner.state(task_id)

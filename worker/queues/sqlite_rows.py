@@ -1,0 +1,29 @@
+"""Between the rows of the SQLite queue and leases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worker.queues.port import Lease
+
+
+def lease_key(lease: Lease) -> tuple[int, int]:
+    """The row number and the token of a lease."""
+    number, _, token = lease.token.partition(":")
+    return int(number), int(token)
+
+
+def lease_of(row: Any, expires_at: float) -> Lease:
+    """The lease of a row that a claim has returned."""
+    _, number, token, task_id, body, deliveries, handings, enqueued_at, priority, lapses = row
+    return Lease(
+        id=task_id,
+        body=body.encode() if isinstance(body, str) else body,
+        deliveries=deliveries,
+        handings=handings,
+        token=f"{number}:{token}",
+        enqueued_at=enqueued_at,
+        expires_at=expires_at,
+        priority=priority,
+        lapses=lapses,
+    )

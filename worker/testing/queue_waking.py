@@ -1,0 +1,57 @@
+"""The part of the contract of a queue that is about waking what is parked (Q30)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from worker.queues.port import Queue, Ticket
+from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
+from worker.testing.queue_case import QueueCase
+
+
+class QueueWaking(QueueCase):
+    """Who is woken, who is not, and what wakes with it."""
+
+    async def test_q30_wake(self, queue: Queue) -> None:
+        """A parked task is ready at once, and goes before what was put after it."""
+        for name in ("a", "b"):
+            await queue.put(Ticket(id=name, body=b"1"))
+        first = await self.take_one(queue)
+        await queue.nack(first, delay_seconds=3600, counted=False, reason="waits")
+        places = [await queue.state("a"), await queue.wake("a"), await queue.state("a")]
+
+        assert places == ["parked", True, "ready"]
+        again = await self.take(queue, limit=2)
+        assert [lease.id for lease in again] == ["a", "b"]
+        assert (again[0].deliveries, again[0].handings) == (1, 2)
+
+    async def test_q30_others_are_left_alone(self, queue: Queue, harness: QueueHarness) -> None:
+        """Neither a back-off nor a schedule is cut short; what is leased stays with its owner."""
+        for name in ("delayed", "leased", "done", "dead"):
+            await queue.put(Ticket(id=name, body=b"1"))
+        leases = {lease.id: lease for lease in await self.take(queue, limit=4)}
+        await queue.nack(leases["delayed"], delay_seconds=3600, counted=True, reason="x")
+        await queue.ack(leases["done"])
+        await queue.dead_letter(leases["dead"], reason="x")
+        later = leases["leased"].enqueued_at + 3600
+        await queue.put(Ticket(id="scheduled", body=b"1", not_before=later))
+        names = ("delayed", "leased", "done", "dead", "scheduled", "unknown")
+        before = [await queue.state(name) for name in names]
+
+        assert [await queue.wake(name) for name in names] == [False] * 6
+
+        assert [await queue.state(name) for name in names] == before
+        await queue.extend(leases["leased"], lease_seconds=self.lease_seconds)
+        assert await self.take(queue, limit=9) == []
+
+    async def test_q30_wakes_who_waits(self, queue: Queue, harness: QueueHarness) -> None:
+        """A claim that waits gets the woken task, whoever woke it."""
+        other = await self.open(harness)
+        await queue.put(Ticket(id="a", body=b"1"))
+        lease = await self.take_one(queue)
+        await queue.nack(lease, delay_seconds=3600, counted=False, reason="waits")
+        waiting = asyncio.create_task(self.take(queue, wait_seconds=PATIENCE_SECONDS))
+        await asyncio.sleep(0)
+
+        assert await other.wake("a") is True
+        assert [lease.id for lease in await waiting] == ["a"]
