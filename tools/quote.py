@@ -1,7 +1,7 @@
 """A tool over HTTP that stays honest when its upstream does not answer.
 
 `LOOPWORKER_QUOTE_URL` is asked with `?symbol=…` and answers `{"price": 12.5, "currency": "USD"}`;
-without it every call ends in the stub, and the log says why.
+without it every call ends in the stub, and the log says `not_configured`.
 Three failures in a row open the breaker of `quote`; then `LOOPWORKER_QUOTE_URL_2` is asked, if it
 is set; then the last good price stands in for up to a minute; then comes 行情暂不可用.
 """
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import httpx
 from pydantic import Field
 
-from worker import ToolContext, ToolError, tool
+from worker import NotConfigured, ToolContext, ToolError, tool
 
 # What `loopworker tools` and `loopworker doctor` miss when it is not set; the tool runs all the same.
 NEEDS = ("LOOPWORKER_QUOTE_URL",)
@@ -48,7 +48,7 @@ async def get_stock_price(ctx: ToolContext, symbol: Symbol) -> dict[str, Any]:
 async def _ask(setting: str, ctx: ToolContext, symbol: str) -> dict[str, Any]:
     url = os.environ.get(setting)
     if not url:
-        raise RuntimeError(f"no quote service: {setting} is not set")
+        raise NotConfigured(f"no quote service: {setting} is not set")
     reply = await ctx.http.get(httpx.URL(url).copy_merge_params({"symbol": symbol}))
     if reply.status_code == 404:
         raise ToolError(f"no stock has the symbol {symbol!r}")

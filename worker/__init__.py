@@ -7,16 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from worker.app import Worker
-    from worker.core.errors import ToolError
+    from worker.core.errors import NotConfigured, ToolError
     from worker.core.task import Result, Task
     from worker.registry import tool
     from worker.settings import Settings
     from worker.toolcontext import ToolContext
 
-__all__ = ["Result", "Settings", "Task", "ToolContext", "ToolError", "Worker", "tool"]
+__all__ = [
+    "NotConfigured",
+    "Result",
+    "Settings",
+    "Task",
+    "ToolContext",
+    "ToolError",
+    "Worker",
+    "tool",
+]
 
 # Loaded on first use: a tool file that wants `tool` must not pay for the whole worker.
 _HOMES = {
+    "NotConfigured": "worker.core.errors",
     "Result": "worker.core.task",
     "Settings": "worker.settings",
     "Task": "worker.core.task",

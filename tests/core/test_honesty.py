@@ -102,6 +102,13 @@ def test_a_dependency_that_was_not_there_is_said(error_type):
     assert with_notes(said, [("crm", absent)], language="en") == said
 
 
+def test_a_tool_that_lacks_a_setting_was_not_there_either():
+    """Nobody was asked, so the answer says that the tool failed."""
+    absent = Observation("e", Source.ERROR, error_type="internal", reason="not_configured")
+
+    assert "failed" in with_notes("It is 5.", [("price", absent)], language="en")
+
+
 def test_what_a_tool_raised_in_its_own_words_is_left_to_the_model():
     """It read the error, and the manifest lists it; no sentence is added."""
     raised = Observation("e", Source.ERROR, error_type="internal", dependency_failed=True)

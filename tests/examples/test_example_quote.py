@@ -13,7 +13,7 @@ import pytest
 import tools.quote
 from tests.examples.upstream import Upstream
 from tools.quote import get_stock_price
-from worker import ToolContext, ToolError
+from worker import NotConfigured, ToolContext, ToolError
 from worker.guard.guards import Guards
 from worker.guard.policy import CallPolicy, Fallback, GuardPolicy
 from worker.telemetry.tell import Telemetry
@@ -80,7 +80,7 @@ async def test_without_a_service_there_is_no_price(
     """The log names the setting; the answer will be the stub, and no invented number."""
     monkeypatch.delenv("LOOPWORKER_QUOTE_URL")
 
-    with pytest.raises(RuntimeError, match="LOOPWORKER_QUOTE_URL is not set"):
+    with pytest.raises(NotConfigured, match="LOOPWORKER_QUOTE_URL is not set"):
         await get_stock_price.invoke(context(), {"symbol": "ACME"})
     assert get_stock_price.stub == "行情暂不可用"
 
@@ -128,4 +128,27 @@ async def test_three_time_outs_open_the_breaker(upstream: Upstream, context: Con
     assert {each.value for each in outcomes} == {"行情暂不可用"}
     assert [each.reason for each in outcomes] == ["timeout"] * 3 + ["breaker_open"] * 2
     assert len(upstream.asked) == 3
+    guards.close()
+
+
+async def test_missing_setting_is_not_the_upstreams_fault(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+):
+    """However often it is asked for, the breaker of a service that nobody named stays closed."""
+    monkeypatch.delenv("LOOPWORKER_QUOTE_URL")
+    knows, ctx = get_stock_price, context()
+    policy = CallPolicy(kind="tool", target=knows.name, fallback=Fallback(stub=knows.stub))
+    guards = Guards(Telemetry(), overrides={knows.dependency: GuardPolicy(fail_max=knows.fail_max)})
+    guard = guards.get(knows.dependency)
+
+    outcomes = [
+        await guard.call(lambda info: knows.call({"symbol": "ACME"}, ctx), policy)
+        for _ in range(12)
+    ]
+
+    assert {(str(o.source), o.reason, o.attempts) for o in outcomes} == {
+        ("stub", "not_configured", 1)
+    }
+    assert guard.state == "closed"
+    assert guard.snapshot()["consecutive_failures"] == 0
     guards.close()

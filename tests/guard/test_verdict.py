@@ -16,6 +16,7 @@ from worker.core.errors import (
     AttemptTimeout,
     BulkheadFull,
     ModelError,
+    NotConfigured,
     ToolError,
 )
 from worker.guard.verdict import Ruling, Verdict, parse_retry_after, rule
@@ -44,6 +45,7 @@ ROWS = [
     (TypeError(), FAILURE, "internal", False, False, True),
     (ToolError("no such order"), SUCCESS, "other", False, True, True),
     (BulkheadFull(), NEUTRAL, "bulkhead_full", False, False, False),
+    (NotConfigured("no URL"), NEUTRAL, "internal", False, False, False),
     (CircuitBreakerError(), NEUTRAL, "circuit_open", False, False, False),
     (asyncio.CancelledError(), NEUTRAL, "cancelled", False, False, True),
     (KeyboardInterrupt(), NEUTRAL, "cancelled", False, False, True),
@@ -71,6 +73,7 @@ ROWS = [
     (AttemptFailed(kind="http_4xx", status_code=404), SUCCESS, "http_4xx", False, True, True),
     (AttemptFailed(kind="http_5xx", status_code=502), FAILURE, "http_5xx", True, False, True),
     (AttemptFailed(kind="rate_limited"), NEUTRAL, "rate_limited", True, False, True),
+    (AttemptFailed(kind="bulkhead_full"), NEUTRAL, "bulkhead_full", True, False, True),
     (ModelError("x", status="timeout", transient=True), FAILURE, "other", True, False, True),
     (ModelError("x", status="auth_error"), FAILURE, "other", False, False, True),
     (ModelError("x", status="bad_request"), SUCCESS, "other", False, True, True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from worker import Task, ToolError, tool
+from worker import NotConfigured, Task, ToolError, tool
 from worker.core.errors import ModelError
 from worker.model.scripted import answer, calls
 from worker.telemetry.signals import RunLoop, ToolCalling
@@ -97,6 +97,25 @@ async def test_mistakes_and_failures_go_back_to_the_model_as_structured_errors(s
         assert "price feed down" in json.loads(first["content"])["error"]["message"]
         assert "full number" in json.loads(second["content"])["error"]["message"]
         assert [(d.tool, d.source) for d in result.degraded] == [("broken", "error")]
+
+
+async def test_a_missing_setting_is_told_without_its_name(start, ask):
+    """The model and the answer learn that the tool was not there; what to set is for operators."""
+
+    @tool
+    async def rates() -> str:
+        """Rates."""
+        raise NotConfigured("RATES_URL is not set")
+
+    script = [calls(("rates", {})), answer("All is well.")]
+    async with start(*script, tools=[rates]) as worker:
+        result = await ask(worker, "go")
+
+        told = json.loads(tool_messages(worker.model)[0]["content"])["error"]
+        assert (told["type"], "RATES_URL" in told["message"]) == ("not_configured", False)
+        assert "Note: rates failed" in result.answer
+        assert [(d.tool, d.reason) for d in result.degraded] == [("rates", "not_configured")]
+        assert worker.guards.get("rates").snapshot()["consecutive_failures"] == 0
 
 
 async def test_an_error_that_cannot_say_what_it_is_costs_one_call(start, ask):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from worker import ToolContext, tool
 
 FOLDER = Path(os.environ["EFFECTS"])
+STRAYS: list[object] = []  # what a tool has started, so that nothing collects it
 
 
 def happen(name: str, text: str, key: str) -> None:
@@ -155,3 +157,33 @@ async def occupy(text: str) -> str:
     happen("occupy", text, "")
     await asyncio.to_thread(threading.Event().wait)
     return "never"
+
+
+def _leave() -> None:
+    sys.exit(9)
+
+
+async def _left_alone() -> None:
+    _leave()
+
+
+async def _interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+@tool(effect="read")
+async def stray(text: str) -> str:
+    """Start what would end the loop, beside the call.
+
+    Args:
+        text: what strays: task, interrupt, callback or stop
+    """
+    loop = asyncio.get_running_loop()
+    if text == "task":
+        STRAYS.append(asyncio.create_task(_left_alone()))
+    elif text == "interrupt":
+        STRAYS.append(asyncio.create_task(_interrupted()))
+    else:
+        loop.call_soon(_leave if text == "callback" else loop.stop)
+    happen("stray", text, "")
+    return f"{text} is on its way"

@@ -1,18 +1,27 @@
-"""Run a command's coroutine, and see that the process ends when it has.
+"""Run a command's coroutine, and see that the process ends when it has, and not before.
 
 asyncio's own ending waits without a limit for every task, generator and thread that is left. A
 tool that ignores its cancellation, or a look-up that hangs, would keep the process until somebody
 kills it. Here they get a little time; after it, `held_up` tells the command line to leave without
 them.
+
+And asyncio ends the whole loop when a task or a callback raises SystemExit or KeyboardInterrupt. A
+tool's own attempt is contained by its guard, but what a tool has started beside it is nobody's: the
+loop is simply entered again. All that is lost is the turn of the one that raised.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from worker.cli.exits import held_up
+
+T = TypeVar("T")
 
 LEFT_SECONDS = 2.0  # for what is still there when the body has ended
 BROKEN_SECONDS = 15.0  # when the body was interrupted: it has runs to hand back first
@@ -21,7 +30,8 @@ BROKEN_SECONDS = 15.0  # when the body was interrupted: it has runs to hand back
 def run_forever(body: Callable[[], Awaitable[int]]) -> int:
     """Run a coroutine function, on uvloop where it is installed, and return what it returns.
 
-    Raises what it raises. What it leaves running is cancelled and waited for, but not for ever.
+    Raises what it raises; KeyboardInterrupt for a Ctrl-C that the body did not handle. What it
+    leaves running is cancelled and waited for, but not for ever.
     """
     is_over = False
 
@@ -33,10 +43,12 @@ def run_forever(body: Callable[[], Awaitable[int]]) -> int:
             is_over = True
 
     runner = asyncio.Runner(loop_factory=_loop_factory())
-    try:
-        return runner.run(run())
-    finally:
-        _close(runner, seconds=LEFT_SECONDS if is_over else BROKEN_SECONDS)
+    with _interrupting(runner.get_loop()) as interrupts:
+        try:
+            return _finish(runner, run(), interrupts)
+        finally:
+            seconds = LEFT_SECONDS if is_over else BROKEN_SECONDS
+            _close(runner, interrupts, seconds=seconds)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -47,10 +59,71 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _close(runner: asyncio.Runner, *, seconds: float) -> None:
+class _Interrupts:
+    """Ctrl-C as asyncio's runner has it: once cancels the main task, again breaks in.
+
+    `has_raised` tells a person's KeyboardInterrupt from one that a tool made up.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.count = 0
+        self.has_raised = False
+        self.main: asyncio.Task[Any] | None = None
+
+    def __call__(self, *_: object) -> None:
+        self.count += 1
+        if self.count == 1 and self.main is not None and not self.main.done():
+            self.main.cancel()
+            self._loop.call_soon_threadsafe(lambda: None)  # it may be asleep
+            return
+        self.has_raised = True
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupting(loop: asyncio.AbstractEventLoop) -> Iterator[_Interrupts]:
+    interrupts = _Interrupts(loop)
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if is_ours:
+        signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield interrupts
+    finally:
+        if is_ours and signal.getsignal(signal.SIGINT) is interrupts:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _finish(
+    runner: asyncio.Runner, coroutine: Coroutine[Any, Any, T], interrupts: _Interrupts
+) -> T:
+    """Run to the end of the coroutine, through whatever strays into the loop."""
+    loop = runner.get_loop()
+    interrupts.main = main = loop.create_task(coroutine)
+    while True:
+        try:
+            return loop.run_until_complete(main)
+        except asyncio.CancelledError:
+            if interrupts.count and main.uncancel() == 0:
+                raise KeyboardInterrupt from None
+            raise
+        except (SystemExit, KeyboardInterrupt, RuntimeError) as error:
+            # RuntimeError: somebody has stopped the loop.
+            is_own = main.done() and not main.cancelled() and main.exception() is error
+            is_persons = isinstance(error, KeyboardInterrupt) and interrupts.has_raised
+            if is_own or is_persons or loop.is_closed():
+                raise
+            message = f"{type(error).__name__} outside of any call; the loop goes on"
+            loop.call_exception_handler({"message": message, "exception": error})
+
+
+def _close(runner: asyncio.Runner, interrupts: _Interrupts, *, seconds: float) -> None:
     loop = runner.get_loop()
     held_up.append(loop)  # until it is known to be wrong; an interrupt may come in between
-    if loop.run_until_complete(_has_ended(seconds)):
+    if _finish(runner, _has_ended(seconds), interrupts):
         runner.close()
         held_up.remove(loop)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import time
@@ -128,11 +127,20 @@ def _lint(registry: Any, options: argparse.Namespace) -> int:
 
 
 def _call(settings: Any, registry: Any, tool: Any, options: argparse.Namespace) -> int:
+    from worker.cli.forever import run_forever
+
     arguments = read_arguments(tool, options.arguments)
     violations = tool.validate(arguments)
     if violations:
         raise CommandFailed(f"{tool.name}: {'; '.join(violations)}", code=USAGE)
-    outcome = asyncio.run(_guarded(settings, registry, tool, arguments))
+    outcome: Any = None
+
+    async def make() -> int:
+        nonlocal outcome
+        outcome = await _guarded(settings, registry, tool, arguments)
+        return ANSWERED
+
+    run_forever(make)
     content = outcome.value["content"] if outcome.error is None else None
     if options.json:
         print_json(

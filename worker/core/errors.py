@@ -8,7 +8,8 @@
     │   ├─ BreakerOpen                 (in guard/breaker.py: it is also a CircuitBreakerError)
     │   ├─ BulkheadFull
     │   ├─ Throttled
-    │   └─ NoTimeLeft
+    │   ├─ NoTimeLeft
+    │   └─ NotConfigured               raised by tools: only operations can mend it
     ├─ AttemptFailed                   it was made and failed: kind, status_code, retry_after_seconds
     │   └─ AttemptTimeout
     ├─ ModelError                      the model gave no usable reply: status, transient
@@ -86,6 +87,16 @@ class NoTimeLeft(Rejected):
     """The deadline leaves no time to make the call."""
 
     reason = "deadline"
+
+
+class NotConfigured(Rejected):
+    """The tool lacks a setting that only operations can give.
+
+    Raised by tools before they ask anybody. It says nothing about the health of the dependency, is
+    not retried, and the stand-in (alternative, last good value, stub) is used.
+    """
+
+    reason = "not_configured"
 
 
 class AttemptFailed(WorkerError):

@@ -20,6 +20,7 @@ _DEGRADED = {Source.ALTERNATIVE, Source.STALE, Source.STUB, Source.SKIPPED, Sour
 # The dependency was not there. What a tool raised in its own words reached the model as an error.
 _ABSENT = frozenset(
     {"timeout", "connection", "circuit_open", "bulkhead_full", "rate_limited", "http_5xx"}
+    | {"not_configured"}
 )
 # Words by which an answer that already tells the truth is recognised; else a note is added. Whole
 # words: "sold" and "gold" tell nothing of an old value.
@@ -91,7 +92,7 @@ def _note(tool: str, observation: Observation, language: str) -> str | None:
             return NOTE_UNKNOWN[language].format(tool=tool)
         case Source.SKIPPED:
             return NOTE_SKIPPED[language].format(tool=tool)
-        case Source.ERROR if observation.error_type in _ABSENT:
+        case Source.ERROR if {observation.error_type, observation.reason} & _ABSENT:
             return NOTE_ERROR[language].format(tool=tool)
         case _:
             return None

@@ -5,7 +5,7 @@ retry, fallback and telemetry want to know about the error.
 
     SUCCESS   the dependency answered, even if the answer is "no such order"
     FAILURE   it did not answer, too late, or with nonsense
-    NEUTRAL   says nothing about it: cancelled, not sent, throttled for the first time
+    NEUTRAL   says nothing about it: cancelled, not sent, throttled for the first time, our own limit
 
 httpx may be imported in one file only, so its exceptions are known here by module and class name
 along the MRO, and its status errors by having `response.status_code`.
@@ -63,6 +63,7 @@ CLASSIFIER_BROKEN = Ruling(Verdict.FAILURE, "internal", "classifier_error")
 _ERROR_TYPE_OF_REJECTION = {
     "bulkhead_full": "bulkhead_full",
     "deadline": "timeout",
+    "not_configured": "internal",
     "throttled": "rate_limited",
 }  # the rest are the breaker's: circuit_open
 
@@ -81,6 +82,8 @@ _HTTPX = {
 }
 _NOT_REACHED = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH})
 _NETWORK = _NOT_REACHED | {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ECONNABORTED}
+# Kinds of an AttemptFailed: it asked us to wait, or a limit of our own was reached.
+_NOT_ITS_FAULT = frozenset({"rate_limited", "bulkhead_full"})
 # Mistakes in the code of a tool: the same call fails the same way again.
 _MISTAKES = (AssertionError, AttributeError, ImportError, NameError, NotImplementedError, TypeError)
 _DENIED = frozenset({Status.AUTH_ERROR, Status.QUOTA_EXHAUSTED, Status.RATE_LIMITED})
@@ -182,7 +185,7 @@ def _attempt_failed(error: AttemptFailed) -> Ruling:
         return replace(made, retryable=made.retryable and error.retryable, sent=error.sent)
     throttled = error.kind == "rate_limited"
     return Ruling(
-        Verdict.NEUTRAL if throttled else Verdict.FAILURE,
+        Verdict.NEUTRAL if error.kind in _NOT_ITS_FAULT else Verdict.FAILURE,
         error.kind,
         error.kind,
         retryable=error.retryable,

@@ -75,7 +75,8 @@ def _failed(tool: Tool, outcome: Outcome[Any], language: str, redact: Redact) ->
             language=language, reason=outcome.error_type or "lost", attempts=outcome.attempts
         )
     error, reason = outcome.error, outcome.reason or outcome.error_type or "error"
-    if isinstance(error, ToolError) or outcome.error_type in ("internal", "other"):
+    has_words = outcome.error_type in ("internal", "other") and reason != "not_configured"
+    if isinstance(error, ToolError) or has_words:
         # The tool's own words: they may tell the model what to do better.
         text = redact(_words(error))[:_ERROR_CHARS_MAX] or type(error).__name__
         content = error_text("tool_error", text, tool=tool.name)
