@@ -15,7 +15,9 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from worker.core.errors import ConfigError
-from worker.settings import GuardOverride, Section, Settings
+from worker.guardsettings import GuardOverride
+from worker.section import Section
+from worker.settings import Settings
 
 PREFIX = "LOOPWORKER_"
 # Read by the shipped example tools: not settings of the worker itself.

@@ -26,7 +26,10 @@ from tests.tidy.sources import (
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "ids": set(),
-    "settings": {"core"},
+    "section": set(),
+    "guardsettings": {"section"},
+    "loopsettings": {"core", "section"},
+    "settings": {"core", "guardsettings", "loopsettings", "section"},
     "intake": {"core"},
     "telemetry": {"core"},
     "toolcontext": {"core"},
@@ -45,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"core", "sqlitefile", "sqliteopen", "telemetry"},
     "running": {
         *("core", "guard", "http", "model.port", "registry", "store.port", "telemetry"),
-        *("settings", "toolcontext", "toolkit", "toolresult"),  # settings: an operator's overrides
+        *("guardsettings", "toolcontext", "toolkit", "toolresult"),  # an operator's overrides
     },
     "consuming": {"core", "intake", "queues.port", "running", "store.port", "telemetry"},
     "web": {"core", "guard", "intake", "queues.port", "store.port", "telemetry"},
@@ -88,7 +91,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "prometheus_client": {"worker/telemetry/metrics.py", "worker/web/admin.py"},
     "pybreaker": {"worker/guard/breaker.py"},
     "pydantic": {
-        *("worker/configuration.py", "worker/settings.py"),
+        *("worker/configuration.py", "worker/guardsettings.py", "worker/loopsettings.py"),
+        *("worker/section.py", "worker/settings.py"),
         *("worker/toolkit/schema.py", "worker/web/api.py", "tools/"),
     },
     "pydantic_settings": {"worker/configuration.py", "worker/settings.py"},

@@ -16,8 +16,9 @@ from worker.app import Worker
 from worker.core.task import Result
 from worker.demo.display import Display
 from worker.demo.quote_service import QuoteService
+from worker.guardsettings import GuardOverride
 from worker.model.offline import OfflineModel
-from worker.settings import GuardOverride, QueueSettings, Settings, WorkerSettings
+from worker.settings import QueueSettings, Settings, WorkerSettings
 
 STUB = "行情暂不可用"
 BREAKER = "quote"

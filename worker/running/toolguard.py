@@ -10,8 +10,8 @@ import orjson
 
 from worker.guard.guards import Guards
 from worker.guard.policy import AttemptInfo, CallPolicy, Fallback, GuardPolicy, LastGood, Outcome
+from worker.guardsettings import GuardOverride, GuardSettings
 from worker.registry import Tool
-from worker.settings import GuardOverride, GuardSettings
 from worker.toolcontext import ToolContext
 from worker.toolresult import normalise_result
 

@@ -1,0 +1,28 @@
+"""A group of settings: refuses unknown names, never changes, reads times with a unit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _seconds(value: Any) -> Any:
+    """Accept 90, "90", "90s", "1.5m", "7d"."""
+    if isinstance(value, str):
+        text = value.strip().lower()
+        for unit in sorted(_UNITS, key=len, reverse=True):
+            if text.endswith(unit):
+                return float(text[: -len(unit)]) * _UNITS[unit]
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """A group of settings. Unknown names are refused, values never change after the start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
