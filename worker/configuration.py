@@ -108,7 +108,7 @@ def named(setting: str) -> Iterator[None]:
         text, full = str(error), f"{PREFIX}{setting}"
         if full in text:
             raise
-        raise ConfigError(f"{full}: {text.removeprefix(f'{setting}: ')}") from error
+        raise type(error)(f"{full}: {text.removeprefix(f'{setting}: ')}") from error
 
 
 def check(settings: Settings) -> None:

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 from worker.core.errors import ConfigError
 from worker.sqliteopen import FileSettings, connect, connect_writer
+from worker.sqliteschema import Part, bring_up
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -93,7 +94,7 @@ class SqliteFile:
     _open: dict[FileSettings, SqliteFile] = {}  # noqa: RUF012  (the process's own)
     _lock = threading.Lock()
 
-    def __init__(self, settings: FileSettings, *, schemas: Iterable[str] = ()) -> None:
+    def __init__(self, settings: FileSettings, *, parts: Iterable[Part] = ()) -> None:
         self.settings = settings
         self.users = 1
         self.commits = 0
@@ -106,8 +107,8 @@ class SqliteFile:
         self._quiet_since = time.monotonic()
         self._writer_connection = connect_writer(settings)
         try:
-            for schema in schemas:
-                self.create(schema)
+            for part in parts:
+                self.bring_up(part)
         except ConfigError:
             self._writer_connection.close()
             raise
@@ -119,16 +120,16 @@ class SqliteFile:
             thread.start()
 
     @classmethod
-    def shared(cls, settings: FileSettings, *, schema: str) -> SqliteFile:
+    def shared(cls, settings: FileSettings, *, part: Part) -> SqliteFile:
         """The file as this process has it open, or newly opened. Raises ConfigError."""
         with cls._lock:
             file = cls._open.get(settings)
             if file is None:
-                file = cls._open[settings] = cls(settings, schemas=[schema])
+                file = cls._open[settings] = cls(settings, parts=[part])
                 file._shared = True
             else:
+                file.bring_up(part)
                 file.users += 1
-                file.create(schema)
             return file
 
     def __repr__(self) -> str:
@@ -141,14 +142,14 @@ class SqliteFile:
             self.users += 1
         return self
 
-    def create(self, schema: str) -> None:
-        """Create what is missing of a schema, on a connection of its own. Blocks for a moment.
+    def bring_up(self, part: Part) -> None:
+        """Create or lift the tables of a part, on a connection of its own. Blocks for a moment.
 
-        Raises ConfigError.
+        Raises ConfigError, and has changed nothing then.
         """
         try:
             with contextlib.closing(connect(self.settings)) as connection:
-                connection.executescript(f"begin immediate; {schema}; commit;")
+                bring_up(connection, part, path=self.settings.path)
         except sqlite3.Error as error:
             raise ConfigError(f"{self.settings.path}: cannot be set up ({error})") from error
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from worker.queues.sqlite import SqliteQueue
-from worker.queues.sqlite_statements import SCHEMA
+from worker.queues.sqlite_tables import QUEUE
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import FileSettings
 from worker.testing.harness import FakeClock
@@ -31,7 +31,7 @@ class SqliteHarness:
     ) -> SqliteQueue:
         """Open a queue as another process would."""
         queue = SqliteQueue(
-            SqliteFile(self.settings, schemas=[SCHEMA]),
+            SqliteFile(self.settings, parts=[QUEUE]),
             name=name,
             max_deliveries=max_deliveries,
             depth_max=depth_max,

@@ -15,7 +15,7 @@ from worker.core.events import NoteAdded
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import FileSettings
 from worker.store.sqlite import SqliteStore
-from worker.store.sqlite_statements import SCHEMA
+from worker.store.sqlite_tables import STORE
 from worker.testing.harness import FakeClock
 from worker.testing.store_suite import StoreSuite
 
@@ -30,7 +30,7 @@ class SqliteHarness:
 
     async def open(self) -> SqliteStore:
         """Open a store as another process would."""
-        store = SqliteStore(SqliteFile(self.settings, schemas=[SCHEMA]), clock=self.clock)
+        store = SqliteStore(SqliteFile(self.settings, parts=[STORE]), clock=self.clock)
         self.opened.append(store)
         return store
 

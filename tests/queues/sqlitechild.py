@@ -6,12 +6,18 @@ Says on its standard output what it has done, one line each, only after it is do
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 import time
+from dataclasses import replace
 
 from worker.core.events import NoteAdded
 from worker.queues import open_queue
 from worker.queues.port import Ticket
+from worker.queues.sqlite_tables import QUEUE
+from worker.sqlitefile import SqliteFile
+from worker.sqliteopen import settings_of
 from worker.store import open_store
 
 
@@ -74,6 +80,24 @@ async def hang(url: str, name: str) -> None:
     await queue._file.write(half, name)
 
 
+async def lift_and_die(url: str) -> None:
+    """Take every step of a lift, and be killed before its end."""
+
+    def die(connection) -> None:
+        say("taken")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    dying = replace(QUEUE, steps=(*QUEUE.steps, die))
+    SqliteFile(settings_of(url), parts=[dying])
+
+
 if __name__ == "__main__":
-    roles = {"claim": claim, "put": put, "put-one": put_one, "append": append, "hang": hang}
+    roles = {
+        "claim": claim,
+        "put": put,
+        "put-one": put_one,
+        "append": append,
+        "hang": hang,
+        "lift-and-die": lift_and_die,
+    }
     asyncio.run(roles[sys.argv[1]](*sys.argv[2:]))

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from worker.queues import sqlite_statements
 from worker.queues.sqlite import SqliteQueue
+from worker.queues.sqlite_tables import QUEUE
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import FileSettings
-from worker.store import sqlite_statements as store_statements
 from worker.store.sqlite import SqliteStore
+from worker.store.sqlite_tables import STORE
 
-SCHEMAS = [sqlite_statements.SCHEMA, store_statements.SCHEMA]
+PARTS = [QUEUE, STORE]
 
 
 class Rig:
@@ -22,7 +22,7 @@ class Rig:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.path = str(folder / "tasks.db")
         self.file = SqliteFile(
-            FileSettings(self.path, **({"synchronous": "off"} | settings)), schemas=SCHEMAS
+            FileSettings(self.path, **({"synchronous": "off"} | settings)), parts=PARTS
         )
         self.queue = SqliteQueue(self.file)
         self.store = SqliteStore(self.file.again())

@@ -89,7 +89,7 @@ def test_a_file_of_somebody_else(tmp_path: Path) -> None:
     other.execute("create table task (title text)")
     other.close()
 
-    with pytest.raises(ConfigError, match="cannot be set up"):
+    with pytest.raises(ConfigError, match="is not as loopworker has it"):
         open_queue(f"sqlite:///{tmp_path}/a.db")
     assert "sqlite-writer" not in [thread.name for thread in threading.enumerate()]
 

@@ -4,48 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
+from tests.queues.conftest import Start
 from worker.queues import open_queue
 from worker.queues.port import Ticket
 from worker.store import open_store
-
-ROOT = Path(__file__).resolve().parents[2]
-CHILD = Path(__file__).with_name("sqlitechild.py")
-Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A file that does not exist yet."""
-    return f"sqlite:///{tmp_path}/tasks.db"
-
-
-@pytest.fixture
-async def start(url: str) -> AsyncIterator[Start]:
-    """Start a child in a role; whatever still lives at the end is killed."""
-    children: list[asyncio.subprocess.Process] = []
-
-    async def begin(role: str, *arguments: str) -> asyncio.subprocess.Process:
-        child = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(CHILD), role, url, *arguments),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        )
-        children.append(child)
-        return child
-
-    yield begin
-    for child in children:
-        if child.returncode is None:
-            child.kill()
-        await child.communicate()
 
 
 async def lines(child: asyncio.subprocess.Process, count: int) -> list[str]:

@@ -43,9 +43,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "discovery": {"core", "registry", "toolkit"},
     "toollint": {"core", "registry", "toolkit"},
     "sqliteopen": {"core"},
-    "sqlitefile": {"core", "sqliteopen"},
-    "queues": {"core", "sqlitefile", "sqliteopen", "telemetry"},
-    "store": {"core", "sqlitefile", "sqliteopen", "telemetry"},
+    "sqliteschema": {"core"},
+    "sqlitefile": {"core", "sqliteopen", "sqliteschema"},
+    "queues": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
+    "store": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
     "running": {
         *("core", "guard", "http", "model.port", "registry", "store.port", "telemetry"),
         *("guardsettings", "toolcontext", "toolkit", "toolresult"),  # an operator's overrides
@@ -99,7 +100,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "pytest": {"worker/testing/"},  # suites are tests, shipped for other people's adapters
     "selectolax": {"worker/toolresult.py"},
     "sqlite3": {
-        *("worker/sqlitefile.py", "worker/sqliteopen.py"),
+        *("worker/sqlitefile.py", "worker/sqliteopen.py", "worker/sqliteschema.py"),
         *("worker/queues/sqlite.py", "worker/store/sqlite.py", "tools/orders.py"),
     },
     "starlette": {"worker/web/", "worker/model/offline.py"},

@@ -126,8 +126,10 @@ def similar(name: str) -> str:
 
 def explain(error: Exception) -> tuple[str, int]:
     """Turn an error into a line and an exit code."""
-    from worker.core.errors import ConfigError, TaskInvalid, WorkerError
+    from worker.core.errors import ConfigError, FileTooNew, TaskInvalid, WorkerError
 
+    if isinstance(error, FileTooNew):
+        return str(error), UNREACHABLE
     if isinstance(error, ConfigError | TaskInvalid):
         return str(error), USAGE
     if isinstance(error, WorkerError):

@@ -33,9 +33,9 @@ examples:
 
 DOCTOR_EPILOG = """\
 Looks at settings, tools, listeners, queue, store and model endpoint; changes nothing but the
-tables of a new SQLite file. Each finding says what to do. Then the model is asked for a real tool
-call, about four requests within 30 s, and the lines named `dialect` say what the endpoint does
-differently (odd: dealt with, and how; FAIL: in the way).
+tables of a SQLite file that is new or of an older version. Each finding says what to do. Then the
+model is asked for a real tool call, about four requests within 30 s, and the lines named `dialect`
+say what the endpoint does differently (odd: dealt with, and how; FAIL: in the way).
 
 exit codes: 0 all well · 2 something is set up wrong · 4 something cannot be reached
 """
@@ -185,11 +185,13 @@ async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:
 
 
 async def _checked(what: str, check: Awaitable[Finding]) -> Finding:
-    from worker.core.errors import AttemptFailed, ConfigError, WorkerError
+    from worker.core.errors import AttemptFailed, ConfigError, FileTooNew, WorkerError
 
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             return await check
+    except FileTooNew as error:
+        return Finding(what, str(error), UNREACHABLE)
     except ConfigError as error:
         return Finding(what, str(error), USAGE)
     except TimeoutError:

@@ -2,6 +2,7 @@
 
     WorkerError
     ├─ ConfigError                     wrong settings; raised at start, names field, value, rule
+    │   └─ FileTooNew                  a newer loopworker has changed the file's tables
     ├─ TaskInvalid                     a task that cannot be read; names the field
     ├─ ToolError                       raised by tools on purpose; the model should read it
     ├─ Rejected                        the call was not made: reason, retry_after_seconds
@@ -35,6 +36,10 @@ class WorkerError(Exception):
 
 class ConfigError(WorkerError):
     """A setting is wrong; the message names it, what was wrong and what is allowed."""
+
+
+class FileTooNew(ConfigError):
+    """A file has tables of a newer loopworker; nothing was changed in it."""
 
 
 class TaskInvalid(WorkerError):

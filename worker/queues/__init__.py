@@ -23,11 +23,11 @@ def open_queue(
     scheme = url.partition(":")[0].lower()
     if scheme == "sqlite":
         from worker.queues.sqlite import SqliteQueue
-        from worker.queues.sqlite_statements import SCHEMA
+        from worker.queues.sqlite_tables import QUEUE
         from worker.sqlitefile import SqliteFile
         from worker.sqliteopen import settings_of
 
-        file = SqliteFile.shared(settings_of(url), schema=SCHEMA)
+        file = SqliteFile.shared(settings_of(url), part=QUEUE)
         return SqliteQueue(file, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme == "memory":
         from worker.queues.memory import MemoryQueue

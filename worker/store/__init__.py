@@ -19,9 +19,9 @@ def open_store(url: str) -> Store:
         from worker.sqlitefile import SqliteFile
         from worker.sqliteopen import settings_of
         from worker.store.sqlite import SqliteStore
-        from worker.store.sqlite_statements import SCHEMA
+        from worker.store.sqlite_tables import STORE
 
-        return SqliteStore(SqliteFile.shared(settings_of(url), schema=SCHEMA))
+        return SqliteStore(SqliteFile.shared(settings_of(url), part=STORE))
     if scheme == "memory":
         from worker.store.memory import MemoryStore
 

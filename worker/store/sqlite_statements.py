@@ -1,42 +1,7 @@
-"""The statements of the SQLite store, named.
-
-Events lie as they were written: one row for each append, a JSON array of events. Its number is
-the run's number and the first event's in one integer, so that a run lies in one piece, in order, in
-a table with no other index; a second row for the same event is impossible. The epoch is checked in
-the statement that moves `next_seq`, in the transaction of the insert. The indexes of `run` hold
-nothing that a step changes, so an append touches two rows and no index.
-"""
+"""The statements of the SQLite store, named; its tables are in `sqlite_tables.py`."""
 
 from __future__ import annotations
 
-SCHEMA = """
-create table if not exists run (
-  number integer primary key,
-  id text not null unique,
-  state text not null default 'released' check (state in ('open', 'released', 'finished')),
-  epoch integer not null default 0,
-  owner text not null default '',
-  lease_until real not null default 0,
-  cancel integer not null default 0,
-  next_seq integer not null default 0,
-  created_at real not null,
-  updated_at real not null,
-  result blob
-) strict;
-create index if not exists run_live on run (state) where state != 'finished';
-create index if not exists run_finished on run (updated_at) where state = 'finished';
-create table if not exists event (
-  number integer primary key, -- run << 24 | number of the first event in the body
-  count integer not null,
-  body blob not null
-) strict;
-create table if not exists last_good (
-  key text primary key,
-  value text not null,
-  at real not null
-) strict;
-create index if not exists last_good_at on last_good (at)
-"""
 _OF_RUN = "number between :run << 24 and :run << 24 | 16777215"
 
 FIND = """
