@@ -120,6 +120,7 @@ class MemoryQueue:
                 self._bury(row, delivered_too_often(row.deliveries))
                 continue
             row.state, row.owner, row.token = "leased", owner, self.broker.number()
+            row.woken = False
             row.deliveries += 1
             row.handings += 1
             row.leased_at, row.lease_until = now, now + lease_seconds
@@ -160,7 +161,10 @@ class MemoryQueue:
         row.note(handed_back(delivery=row.deliveries, reason=reason))
         row.deliveries -= not counted
         self._let_go(lease)
-        if delay_seconds > 0:
+        if delay_seconds > 0 and row.woken and not counted:
+            row.ready_at = now
+            self._shelf.show(row)
+        elif delay_seconds > 0:
             state = "delayed" if counted else "parked"
             self._shelf.hide(row, state=state, until=now + delay_seconds)
         else:
@@ -198,13 +202,15 @@ class MemoryQueue:
         row.state, row.body, row.finished_at = "done", b"", now
         return True
 
-    async def wake(self, task_id: str) -> bool:
-        """See the port: make a parked task ready, in its old place."""
-        self._now()
+    async def wake(self, task_id: str, *, afresh: bool = False, body: bytes | None = None) -> bool:
+        """See the port: make a parked task ready; here it is found by its id."""
+        now = self._now()
         row = self._shelf.rows.get(task_id)
+        if row is not None and row.state == "leased":
+            row.woken = True
         if row is None or row.state != "parked":
             return False
-        row.ready_at = row.enqueued_at
+        row.ready_at = now if afresh else row.enqueued_at
         self._shelf.show(row)
         return True
 

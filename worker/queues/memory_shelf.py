@@ -24,6 +24,7 @@ class Row:
     deliveries: int = 0
     handings: int = 0
     lapses: int = 0
+    woken: bool = False  # somebody woke it while it was leased
     token: int = 0
     owner: str = ""
     lease_until: float = 0.0

@@ -115,7 +115,8 @@ class Queue(Protocol):
     where a task is, in the words of `depth`; `done` once settled, None when the engine knows it not.
     Q28 each lease that ran out adds one to `lapses`; nothing takes it away again. Q29 `body` shows
     what was put, until the task is settled. Q30 `wake` makes a parked task ready at once, in the
-    place that it had when it was put, and returns True; any other task is left alone.
+    place that it had when it was put, and returns True; any other task is left alone. Q31 a task
+    that is woken while it is leased is ready as soon as that lease parks it: no wake is missed.
 
     A lease whose time has run out counts as ready. `nack(counted=False)` with a delay parks,
     `nack(counted=True)` with a delay postpones; `depth` tells the two apart.
@@ -179,11 +180,13 @@ class Queue(Protocol):
         """Remove a task that still waits; False when it is leased, done or unknown."""
         ...
 
-    async def wake(self, task_id: str) -> bool:
-        """Make a parked task ready at once; False when it is not parked.
+    async def wake(self, task_id: str, *, afresh: bool = False, body: bytes | None = None) -> bool:
+        """Make a parked task ready at once; False when it is not parked (see Q31, if it is leased).
 
-        What it waited for has come. A task that is parked at this very moment may be missed, so
-        its delay bounds the wait all the same.
+        What it waited for has come. `afresh` gives it the place of a task that has become due by
+        itself just now, instead of its old one. `body` is the task as it was put: an engine that
+        cannot find a parked task by its id puts it beside the parked one, and the journal takes
+        care of the second delivery.
         """
         ...
 

@@ -133,9 +133,9 @@ class SqliteQueue:
         """See the port: remove a waiting task."""
         return bool(await self._write(self._cancel, task_id))
 
-    async def wake(self, task_id: str) -> bool:
-        """See the port: make a parked task ready, in its old place."""
-        return bool(await self._write(self._wake, task_id))
+    async def wake(self, task_id: str, *, afresh: bool = False, body: bytes | None = None) -> bool:
+        """See the port: make a parked task ready; here it is found by its id."""
+        return bool(await self._write(self._wake, (readable(task_id), afresh)))
 
     async def state(self, task_id: str) -> str | None:
         """See the port: where a task is."""
@@ -337,6 +337,7 @@ class SqliteQueue:
                 # Handed back without fault, a task keeps its place in the queue.
                 "ready_at": now + max(0.0, delay) if delay > 0 or counted else None,
                 "uncounted": not counted,
+                "now": now,
                 "reason": reason,
             }
             outcomes.append(connection.execute(sql.NACK, values).rowcount)
@@ -360,12 +361,16 @@ class SqliteQueue:
             for task_id in ids
         ]
 
-    def _wake(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:
+    def _wake(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         self._file.ring(self.name)
-        return [
-            connection.execute(sql.WAKE_ONE, (self.name, readable(task_id))).rowcount
-            for task_id in ids
-        ]
+        now, outcomes = self._clock(), []
+        for task_id, afresh in wishes:
+            values = {"queue": self.name, "id": task_id, "now": now if afresh else None}
+            woken = connection.execute(sql.WAKE_ONE, values).rowcount
+            outcomes.append(woken)
+            if not woken:
+                connection.execute(sql.WAKE_LATER, values)
+        return outcomes
 
     def _cancel(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:
         now = self._clock()

@@ -28,12 +28,13 @@ update task set state = 'ready' where number in (
   where queue = ? and state in ('delayed', 'parked') and ready_at <= ? limit 1000)
 """
 WAKE_ONE = """
-update task set state = 'ready', ready_at = enqueued_at
-where queue = ? and id = ? and state = 'parked'
+update task set state = 'ready', ready_at = coalesce(:now, enqueued_at)
+where queue = :queue and id = :id and state = 'parked'
 """
+WAKE_LATER = "update task set woken = 1 where queue = :queue and id = :id and state = 'leased'"
 _CLAIM = """
 update task set state = 'leased', deliveries = deliveries + 1, handings = handings + 1,
-  token = random(), owner = :owner, leased_at = :now, lease_until = :until {more}
+  woken = 0, token = random(), owner = :owner, leased_at = :now, lease_until = :until {more}
 where number in ({which} limit :limit)
 returning rank, number, token, id, payload, deliveries, handings, enqueued_at, priority,
   lapses
@@ -70,8 +71,11 @@ update task set state = 'done', payload = x'', history = '[]', finished_at = ?, 
 where number = ? and token = ? and state = 'leased'
 """
 SETTLED_BY = "select state, token from task where number = ?"
+_ROUSED = "woken and :state = 'parked'"
 NACK = f"""
-update task set state = :state, ready_at = coalesce(:ready_at, ready_at), lease_until = null,
+update task set state = case when {_ROUSED} then 'ready' else :state end,
+  ready_at = case when {_ROUSED} then :now else coalesce(:ready_at, ready_at) end,
+  lease_until = null,
   deliveries = deliveries - :uncounted, history = {_NOTE.format(line=_LINE + ":reason")}
 where number = :number and token = :token and state = 'leased'
 """

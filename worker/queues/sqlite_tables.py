@@ -28,6 +28,7 @@ create table if not exists task (
   deliveries integer not null default 0,
   handings integer not null default 0,
   lapses integer not null default 0,
+  woken integer not null default 0, -- somebody woke it while it was leased
   token integer not null default 0,
   owner text not null default '',
   leased_at real,
@@ -56,5 +57,6 @@ QUEUE = Part(
         add_column("task", "lapses", "integer not null default 0"),
         # They got columns more, so that a claim reads the index alone; `schema` makes them anew.
         "drop index if exists task_ready; drop index if exists task_leased",
+        add_column("task", "woken", "integer not null default 0"),
     ),
 )

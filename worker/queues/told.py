@@ -87,9 +87,9 @@ class TelledQueue:
         """See the port."""
         return await self.inner.cancel(task_id)
 
-    async def wake(self, task_id: str) -> bool:
+    async def wake(self, task_id: str, *, afresh: bool = False, body: bytes | None = None) -> bool:
         """See the port."""
-        return await self.inner.wake(task_id)
+        return await self.inner.wake(task_id, afresh=afresh, body=body)
 
     async def state(self, task_id: str) -> str | None:
         """See the port."""

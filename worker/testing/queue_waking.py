@@ -1,10 +1,10 @@
-"""The part of the contract of a queue that is about waking what is parked (Q30)."""
+"""The part of the contract of a queue that is about waking what is parked (Q30, Q31)."""
 
 from __future__ import annotations
 
 import asyncio
 
-from worker.queues.port import Queue, Ticket
+from worker.queues.port import Lease, Queue, Ticket
 from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
 from worker.testing.queue_case import QueueCase
 
@@ -55,3 +55,65 @@ class QueueWaking(QueueCase):
 
         assert await other.wake("a") is True
         assert [lease.id for lease in await waiting] == ["a"]
+
+    async def test_q30_afresh(self, queue: Queue, harness: QueueHarness) -> None:
+        """Woken afresh, a task has waited since then, and no longer."""
+        await queue.put(Ticket(id="a", body=b"1"))
+        await self.park(queue, await self.take_one(queue))
+        await harness.pass_time(self.lease_seconds)
+        await queue.put(Ticket(id="b", body=b"1"))
+        await harness.pass_time(self.lease_seconds * 0.5)
+
+        assert await queue.wake("a", afresh=True, body=b"1") is True
+
+        assert [lease.id for lease in await self.take(queue, limit=1)] == ["b"]
+        oldest = (await queue.depth()).oldest_ready_seconds
+        assert oldest is not None and oldest < self.lease_seconds * 0.5
+        assert [lease.id for lease in await self.take(queue, limit=2)] == ["a"]
+
+    async def test_q30_one_of_many(self, queue: Queue) -> None:
+        """Of a thousand parked tasks the one that is woken comes, and no other."""
+        for number in range(1000):
+            await queue.put(Ticket(id=f"t{number}", body=b"1"))
+        while leases := await self.take(queue, limit=200):
+            await asyncio.gather(*[self.park(queue, lease) for lease in leases])
+        assert (await queue.depth()).parked == 1000
+
+        assert await queue.wake("t617", body=b"1") is True
+        assert [lease.id for lease in await self.take(queue, limit=5)] == ["t617"]
+
+    async def test_q31_wake_before_the_parking(self, queue: Queue, harness: QueueHarness) -> None:
+        """A wake that comes while the task is leased keeps the parking from hiding it, once."""
+        await queue.put(Ticket(id="a", body=b"1"))
+        lease = await self.take_one(queue)
+        await (await self.open(harness)).wake("a", body=b"1")
+        await self.park(queue, lease)
+
+        again = await self.take_one(queue)
+        assert (again.id, again.deliveries) == ("a", 1)
+        await self.park(queue, again)
+        assert await self.take(queue) == []
+
+    async def test_q31_wake_and_a_back_off(self, queue: Queue) -> None:
+        """A wake does not cut a back-off short that the task gets afterwards."""
+        await queue.put(Ticket(id="a", body=b"1"))
+        lease = await self.take_one(queue)
+        await queue.wake("a", body=b"1")
+        await queue.nack(lease, delay_seconds=3600, counted=True, reason="x")
+
+        assert await queue.state("a") == "delayed"
+        assert await self.take(queue) == []
+
+    async def test_q31_wake_and_a_new_owner(self, queue: Queue, harness: QueueHarness) -> None:
+        """Whoever claims the task after the wake can have seen what it was woken for."""
+        await queue.put(Ticket(id="a", body=b"1"))
+        await self.take_one(queue)
+        await queue.wake("a", body=b"1")
+        await harness.pass_time(self.lease_seconds * 1.1)
+        await self.park(queue, await self.take_one(queue, owner="w2"))
+
+        assert await queue.state("a") == "parked"
+
+    async def park(self, queue: Queue, lease: Lease) -> None:
+        """Hand a task back uncounted, for longer than any test lasts."""
+        await queue.nack(lease, delay_seconds=36_000, counted=False, reason="waits")
