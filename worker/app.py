@@ -293,6 +293,7 @@ class Worker:
             journal=self.store,
             guards=self.guards,
             now=time.time,
+            dependencies=lambda: {tool.name: tool.dependency for tool in self.registry},
             token=token.get_secret_value() if token else None,
             hint=self._hint,
         )

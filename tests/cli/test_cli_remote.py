@@ -29,6 +29,21 @@ def test_guards_are_listed_and_held(cli, house):
     assert released.out == "quote: half_open\n"
 
 
+def test_a_tool_stands_for_its_guard(cli, house):
+    """A tool's name reaches the guard of its dependency, and the detour is told, with who shares it."""
+    opened = cli("guard", "open", "get_stock_price", "--why", "vendor down")
+    shown = cli("guard", "show", "get_stock_price")
+    closed = cli("guard", "close", "get_index", "--why", "well again")
+    released = cli("guard", "release", "get_stock_price", "--json")
+
+    detour = "loopworker: the tool get_stock_price is guarded as 'quote', as get_index is\n"
+    assert (opened.code, opened.out, opened.err) == (0, "quote: forced_open\n", detour)
+    assert (json.loads(shown.out)["state"], shown.err) == ("forced_open", detour)
+    assert closed.out == "quote: forced_closed\n"
+    assert json.loads(released.out)["tools"] == ["get_index", "get_stock_price"]
+    assert cli("guard").out.splitlines()[2].endswith("get_index, get_stock_price")
+
+
 def test_override_may_run_out(cli, house):
     """--for becomes the moment until which the override holds."""
     before = time.time()
@@ -44,8 +59,12 @@ def test_override_may_run_out(cli, house):
         (("open", "quote"), 2, "--why"),
         (("open",), 2, "which one"),
         (("open", "quote", "--why", "x", "--for", "soon"), 2, "90s"),
-        (("open", "other", "--why", "x"), 3, "no guard named 'other'; there are: model:x/y, quote"),
-        (("show", "other"), 3, "no guard named 'other'; there are: model:x/y, quote"),
+        (
+            ("open", "other", "--why", "x"),
+            3,
+            "no guard named 'other', and no tool; there are: model:x/y, quote",
+        ),
+        (("show", "other"), 3, "no guard named 'other', and no tool; there are: model:x/y, quote"),
     ],
 )
 def test_wrong_guard_command_changes_nothing(cli, house, words, code, said):

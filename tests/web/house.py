@@ -45,6 +45,7 @@ class House:
             journal=self.store,
             guards=self.guards,
             now=lambda: NOW,
+            dependencies=lambda: {"get_stock_price": "quote", "get_index": "quote"},
             hint=lambda task_id, seconds: asyncio.sleep(0.005),
         )
         self.server = ApiServer("127.0.0.1", 0, parts=self.parts)

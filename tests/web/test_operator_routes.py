@@ -29,6 +29,16 @@ async def test_guards_are_shown_and_forced(house, client):
     assert house.guards.get("quote").state == "half_open"
 
 
+async def test_a_tool_stands_for_its_guard(house, client):
+    """The guard of a dependency is forced by the name of a tool behind it, and says which it is."""
+    answer = await client.post("/v1/guards/get_index/open", json={"who": "w", "why": "y"})
+    shown = (await client.get("/v1/guards")).json()["guards"]
+
+    assert answer.status_code == 200
+    assert (answer.json()["name"], answer.json()["state"]) == ("quote", "forced_open")
+    assert [guard["tools"] for guard in shown] == [[], ["get_index", "get_stock_price"]]
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "field"),
     [

@@ -19,7 +19,8 @@ examples:
   loopworker guard open quote --why "vendor maintenance" --for 2h
   loopworker guard release quote                   let the breaker decide again
 
-A guard has the name of the dependency; `loopworker tools` says which tool has which.
+A guard has the name of the dependency that it guards, and goes by the name of each tool behind it
+as well: what is done to one of them is done to all.
 
 talks to the worker at LOOPWORKER_HTTP (with LOOPWORKER_HTTP_TOKEN, if it has one)
 """
@@ -49,7 +50,7 @@ def configure_guard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action", nargs="?", default="show", choices=("show", "open", "close", "release")
     )
-    parser.add_argument("name", nargs="?", help="the dependency, as `loopworker guard` lists it")
+    parser.add_argument("name", nargs="?", help="a dependency or a tool, see `loopworker guard`")
     parser.add_argument("--why", help="the reason, kept with the override")
     parser.add_argument("--who", help="who says so (default: you)")
     parser.add_argument("--for", dest="span", metavar="TIME", help="how long: 90s, 30m, 2h")
@@ -61,19 +62,34 @@ def guard(options: argparse.Namespace) -> int:
     if options.action != "show":
         return _force(options)
     guards = _remote().call("GET", "/v1/guards")["guards"]
-    known = [each["name"] for each in guards]
     if options.name is not None:
-        guards = [each for each in guards if each["name"] == options.name]
-        if not guards:
-            raise _no_guard(options.name, known)
+        guards = [_guard_of(options.name, guards)]
     if options.json:
         print_json(guards)
     elif options.name is not None:
         print_json(guards[0])
     else:
-        heads = ("NAME", "STATE", "IN USE", "OPEN FOR", "FAILURES", "OVERRIDE")
+        heads = ("NAME", "STATE", "IN USE", "OPEN FOR", "FAILURES", "OVERRIDE", "TOOLS")
         print_table(heads, [_guard_row(each) for each in guards])
     return ANSWERED
+
+
+def _guard_of(name: str, guards: list[dict[str, Any]]) -> dict[str, Any]:
+    """Find a guard by its own name, else by that of a tool behind it, and tell the detour."""
+    for each in guards:
+        if each["name"] == name:
+            return each
+    for each in guards:
+        if name in each.get("tools", ()):
+            tell(f"loopworker: {_detour(name, each)}")
+            return each
+    raise _no_guard(name, guards)
+
+
+def _detour(tool: str, seen: dict[str, Any]) -> str:
+    others = [name for name in seen["tools"] if name != tool]
+    beside = f", as {', '.join(others)} {'is' if len(others) == 1 else 'are'}" if others else ""
+    return f"the tool {tool} is guarded as {seen['name']!r}{beside}"
 
 
 def _force(options: argparse.Namespace) -> int:
@@ -96,8 +112,9 @@ def _force(options: argparse.Namespace) -> int:
     except CommandFailed as failure:
         if failure.code != NOT_ANSWERED:
             raise
-        known = [each["name"] for each in remote.call("GET", "/v1/guards")["guards"]]
-        raise _no_guard(options.name, known) from None
+        raise _no_guard(options.name, remote.call("GET", "/v1/guards")["guards"]) from None
+    if seen["name"] != options.name:
+        tell(f"loopworker: {_detour(options.name, seen)}")
     if options.json:
         print_json(seen)
     else:
@@ -105,11 +122,15 @@ def _force(options: argparse.Namespace) -> int:
     return ANSWERED
 
 
-def _no_guard(name: str, known: list[str]) -> CommandFailed:
-    names = ", ".join(known) or "none"
-    hint = "a guard has the name of the tool's dependency, see `loopworker tools`"
-    message = f"there is no guard named {name!r}; there are: {names} ({hint})"
+def _no_guard(name: str, guards: list[dict[str, Any]]) -> CommandFailed:
+    names = ", ".join(_with_tools(each) for each in guards) or "none"
+    message = f"there is no guard named {name!r}, and no tool; there are: {names}"
     return CommandFailed(message, code=NOT_ANSWERED)
+
+
+def _with_tools(seen: dict[str, Any]) -> str:
+    tools = [tool for tool in seen.get("tools", ()) if tool != seen["name"]]
+    return f"{seen['name']} ({', '.join(tools)})" if tools else str(seen["name"])
 
 
 def _guard_row(seen: dict[str, Any]) -> tuple[Any, ...]:
@@ -121,6 +142,7 @@ def _guard_row(seen: dict[str, Any]) -> tuple[Any, ...]:
         "" if left is None else f"{left:.0f} s",
         seen.get("consecutive_failures", ""),
         f"{held['kind']} by {held['who']}: {held['why']}" if held else "",
+        ", ".join(seen.get("tools", ())),
     )
 
 

@@ -42,7 +42,8 @@ _INVALID_CODES = {"too_large": 413, "invalid_json": 400, "schema": 422}
 class ApiParts:
     """What the API is made of, handed in by the composition root.
 
-    `hint` waits for news of a task in this process. `closing` ends the streams.
+    `dependencies` tells the dependency of each tool, whose name its guard has. `hint` waits for
+    news of a task in this process. `closing` ends the streams.
     """
 
     desk: Desk
@@ -50,6 +51,7 @@ class ApiParts:
     journal: Journal
     guards: Guards
     now: Callable[[], float]
+    dependencies: Callable[[], Mapping[str, str]] = dict
     token: str | None = None
     hint: Hint = poll
     closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -141,13 +143,19 @@ class Api:
         return counted
 
     async def guards(self, request: Request) -> Response:
-        """GET /v1/guards: every guard with the state of its breaker."""
-        return reply({"guards": [guard_to_wire(guard) for guard in self._parts.guards.all()]})
+        """GET /v1/guards: every guard with the state of its breaker, and the tools behind it."""
+        tools = self._parts.dependencies()
+        guards = [guard_to_wire(guard, tools) for guard in self._parts.guards.all()]
+        return reply({"guards": guards})
 
     async def force(self, request: Request) -> Response:
-        """POST /v1/guards/{name}/open|close|release: an operator's override: who, why, until."""
+        """POST /v1/guards/{name}/open|close|release: an operator's override: who, why, until.
+
+        The name is that of a dependency, or of a tool that has one.
+        """
         action, name = request.path_params["action"], request.path_params["name"]
-        guard, given = self._parts.guards.find(name), await read_object(request)
+        tools, given = self._parts.dependencies(), await read_object(request)
+        guard = self._parts.guards.find(name) or self._parts.guards.find(tools.get(name, ""))
         if guard is None:
             raise Refusal(404, f"There is no guard named {name[:100]!r}.", field="name")
         until = parse_time(given.get("until"), field="until")
@@ -163,7 +171,7 @@ class Api:
                 guard.release(who=who, why=why)
             case _:
                 raise Refusal(404, "A guard can be told to open, close or release.")
-        return reply(guard_to_wire(guard))
+        return reply(guard_to_wire(guard, tools))
 
     async def dead(self, request: Request) -> Response:
         """GET /v1/dead: dead letters, the newest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from worker.core.wireformat import rfc3339
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 BODY_SHOWN_CHARS = 2000  # of a dead letter
 
 
-def guard_to_wire(guard: Guard) -> dict[str, Any]:
-    """Write a guard as a JSON object: its breaker's state and counts, and its layers."""
-    return {**guard.snapshot(), "layers": guard.describe()}
+def guard_to_wire(guard: Guard, dependencies: Mapping[str, str]) -> dict[str, Any]:
+    """Write a guard as a JSON object: its breaker's state and counts, its layers, its tools."""
+    tools = sorted(tool for tool, name in dependencies.items() if name == guard.name)
+    return {**guard.snapshot(), "tools": tools, "layers": guard.describe()}
 
 
 def letter_to_wire(letter: DeadLetter) -> dict[str, Any]:
