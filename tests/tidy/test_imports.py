@@ -48,11 +48,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "queues": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
     "store": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
     "running": {
-        *("core", "guard", "http", "model.port", "registry", "store.port", "telemetry"),
+        *("core", "guard", "http", "model.port", "registry", "telemetry"),
+        *("store.mailbox", "store.port"),
         *("guardsettings", "toolcontext", "toolkit", "toolresult"),  # an operator's overrides
     },
-    "consuming": {"core", "intake", "queues.port", "running", "store.port", "telemetry"},
-    "web": {"core", "guard", "intake", "queues.port", "store.port", "telemetry"},
+    "consuming": {
+        *("core", "intake", "queues.port", "running", "store.mailbox", "store.port", "telemetry"),
+    },
+    "web": {"core", "guard", "intake", "queues.port", "store.mailbox", "store.port", "telemetry"},
 }
 BELOW_APP = set(MAY_IMPORT)
 MAY_IMPORT |= {
@@ -101,7 +104,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "selectolax": {"worker/toolresult.py"},
     "sqlite3": {
         *("worker/sqlitefile.py", "worker/sqliteopen.py", "worker/sqliteschema.py"),
-        *("worker/queues/sqlite.py", "worker/store/sqlite.py", "tools/orders.py"),
+        *("worker/queues/sqlite.py", "worker/store/sqlite.py", "worker/store/sqlite_mail.py"),
+        "tools/orders.py",
     },
     "starlette": {"worker/web/", "worker/model/offline.py"},
     "structlog": {"worker/telemetry/logs.py"},

@@ -17,6 +17,7 @@
     ├─ LeaseLost                       somebody else owns the run; stop quietly
     ├─ RunBusy                         another live worker owns the run; come back later
     ├─ QueueFull                       a submit was refused; nothing was written
+    │   └─ MailboxFull                 a post that nobody expects was refused
     └─ QueueUnavailable · StoreUnavailable     driver error in __cause__
     IllegalEvent (AssertionError)      a bug or a corrupt journal; dead-letter with the event
     └─ UnknownEvent                    written by a newer worker; hand the run back to one
@@ -176,6 +177,10 @@ class RunBusy(WorkerError):
 
 class QueueFull(WorkerError):
     """The queue holds as many tasks as it may; nothing was written."""
+
+
+class MailboxFull(QueueFull):
+    """Too many posts wait that nobody expects; nothing was written."""
 
 
 class QueueUnavailable(WorkerError):

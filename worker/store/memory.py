@@ -16,6 +16,8 @@ from worker.core.errors import LeaseLost, RunBusy, StoreUnavailable
 from worker.core.events import Event
 from worker.core.task import Result
 from worker.store import codec
+from worker.store.mailbox import Mailbox
+from worker.store.memory_mail import Mail, MemoryMailbox
 from worker.store.port import Keeper, Opened, Remembered, Run, RunView
 
 LAST_GOOD_MAX = 10_000
@@ -43,6 +45,7 @@ class MemoryBase:
         self.outage = False
         self.records: dict[str, _Record] = {}
         self.last_good: dict[str, Remembered] = {}
+        self.mail = Mail()
 
     def __repr__(self) -> str:
         return f"MemoryBase({len(self.records)} runs{', out of order' if self.outage else ''})"
@@ -58,6 +61,9 @@ class MemoryStore:
     ) -> None:
         self.base = base or MemoryBase()
         self.last_good_max = last_good_max
+        self.mail: Mailbox = MemoryMailbox(
+            self.base.mail, now=self._now, is_finished=self._is_finished
+        )
 
     def __repr__(self) -> str:
         return f"MemoryStore({self.base!r})"
@@ -200,6 +206,10 @@ class MemoryStore:
         if self.base.outage:
             raise StoreUnavailable("the memory store is out of order")
         return self.base.clock()
+
+    def _is_finished(self, run_id: str) -> bool:
+        record = self.base.records.get(run_id)
+        return record is None or record.state == "finished"
 
     def _record(self, run_id: str, now: float) -> _Record:
         return self.base.records.setdefault(run_id, _Record(run_id, now, now))

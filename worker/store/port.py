@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from worker.core.events import Event
 from worker.core.task import Result
+from worker.store.mailbox import Mailbox
 
 # Of these run ids, which must not be forgotten yet?
 Keeper = Callable[[Sequence[str]], Awaitable[Collection[str]]]
@@ -184,3 +185,5 @@ class LastGood(Protocol):
 
 class Store(Journal, LastGood, Protocol):
     """Everything that must survive a crash, apart from the queue, behind one connection."""
+
+    mail: Mailbox

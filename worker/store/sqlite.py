@@ -14,7 +14,9 @@ from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 from worker.store import codec
 from worker.store import sqlite_statements as sql
+from worker.store.mailbox import Mailbox
 from worker.store.port import Keeper, Opened, Remembered, Run, RunView
+from worker.store.sqlite_mail import SqliteMailbox
 
 T = TypeVar("T")
 LAST_GOOD_MAX = 10_000
@@ -41,6 +43,7 @@ class SqliteStore:
         self.last_good_max = last_good_max
         self._file = file
         self._clock = clock or GuardedClock()
+        self.mail: Mailbox = SqliteMailbox(file, clock=self._clock)
         self._closed = False
         self._fresh: dict[str, Remembered] = {}
         self._flushing: asyncio.TimerHandle | None = None

@@ -37,7 +37,39 @@ create table if not exists last_good (
   value text not null,
   at real not null
 ) strict;
-create index if not exists last_good_at on last_good (at)
+create index if not exists last_good_at on last_good (at);
+create table if not exists expectation (
+  number integer primary key,
+  address text not null,
+  run_id text not null,
+  call_id text not null,
+  kind text not null,
+  tool text not null,
+  arguments text not null,
+  digest text not null,
+  asked_at real not null,
+  expires_at real not null,
+  answered integer not null default 0,
+  unique (address, run_id, call_id)
+) strict;
+create index if not exists expectation_run on expectation (run_id);
+create index if not exists expectation_pending on expectation (kind, number) where answered = 0;
+create table if not exists post (
+  address text primary key,
+  body blob not null,
+  digest text not null,
+  posted_at real not null,
+  heard integer not null default 0 -- every run that expected it has it
+) strict;
+create index if not exists post_unheard on post (posted_at) where heard = 0
 """
 
-STORE = Part(name="store", main="run", schema=SCHEMA, steps=("",))
+STORE = Part(
+    name="store",
+    main="run",
+    schema=SCHEMA,
+    steps=(
+        "",
+        "",  # the tables of the mailbox, which `schema` makes
+    ),
+)

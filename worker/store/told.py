@@ -23,6 +23,7 @@ class TelledStore:
     def __init__(self, store: Store, telemetry: Telemetry) -> None:
         self.inner = store
         self.system = store.system
+        self.mail = store.mail
         self._telemetry = telemetry
 
     def __repr__(self) -> str:

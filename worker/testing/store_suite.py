@@ -19,6 +19,7 @@ from worker.store import codec
 from worker.store.port import Run, Store
 from worker.testing.harness import StoreHarness
 from worker.testing.store_case import note
+from worker.testing.store_mail import StoreMail
 from worker.testing.store_pruning import StorePruning
 
 STARTED = Started(
@@ -33,7 +34,7 @@ STARTED = Started(
 )
 
 
-class StoreSuite(StorePruning):
+class StoreSuite(StorePruning, StoreMail):
     """Every sentence of the contract of a journal, as a test with its number."""
 
     async def take_over(self, store: Store, harness: StoreHarness) -> Run:
