@@ -70,9 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has seen enough; the interpreter must not complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = BROKEN
+        code = BROKEN  # whoever read us has seen enough
     except CommandFailed as failure:
         code = complain(str(failure), failure.code)
     except Exception as error:
@@ -145,8 +143,8 @@ def complain(message: str, code: int) -> int:
     """Write an error to stderr and return the code."""
     try:
         print(f"loopworker: {message}", file=sys.stderr)
-    except BrokenPipeError:
-        pass
+    except OSError:
+        pass  # nobody reads it any more: a closed pipe, a terminal that has gone
     return code
 
 

@@ -22,12 +22,13 @@ held_up: list[Any] = []
 
 def leave(code: int) -> int:
     """Return the code, or end the process with it when something would keep it from ending."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # Whoever read us has gone; the interpreter must not complain when it flushes.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if held_up:
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except OSError:
-                pass  # nobody reads it any more
         os._exit(code)
     return code
 

@@ -30,8 +30,8 @@ BROKEN_SECONDS = 15.0  # when the body was interrupted: it has runs to hand back
 def run_forever(body: Callable[[], Awaitable[int]]) -> int:
     """Run a coroutine function, on uvloop where it is installed, and return what it returns.
 
-    Raises what it raises; KeyboardInterrupt for a Ctrl-C that the body did not handle. What it
-    leaves running is cancelled and waited for, but not for ever.
+    Raises what it raises; KeyboardInterrupt for a Ctrl-C, a SIGTERM or the end of the terminal that
+    the body did not handle. What it leaves running is cancelled and waited for, but not for ever.
     """
     is_over = False
 
@@ -59,8 +59,20 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+def ending_signals() -> list[signal.Signals]:
+    """The signals that ask this process to end: Ctrl-C, SIGTERM, and that the terminal has gone.
+
+    Who was started by nohup has been told to live on without its terminal, and does.
+    """
+    asked = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    return [each for each in asked if signal.getsignal(each) is not signal.SIG_IGN]
+
+
 class _Interrupts:
     """Ctrl-C as asyncio's runner has it: once cancels the main task, again breaks in.
+
+    SIGTERM and SIGHUP are taken in the same way. A command without an end of its own for them
+    (`run` has one) cleans up and leaves nothing behind.
 
     `has_raised` tells a person's KeyboardInterrupt from one that a tool made up.
     """
@@ -84,17 +96,19 @@ class _Interrupts:
 @contextmanager
 def _interrupting(loop: asyncio.AbstractEventLoop) -> Iterator[_Interrupts]:
     interrupts = _Interrupts(loop)
-    is_ours = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if is_ours:
-        signal.signal(signal.SIGINT, interrupts)
+    ours: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        usual = {each: signal.getsignal(each) for each in ending_signals()}
+        untouched = (signal.default_int_handler, signal.SIG_DFL)
+        ours = {each: handler for each, handler in usual.items() if handler in untouched}
+    for each in ours:
+        signal.signal(each, interrupts)
     try:
         yield interrupts
     finally:
-        if is_ours and signal.getsignal(signal.SIGINT) is interrupts:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for each, handler in ours.items():
+            if signal.getsignal(each) is interrupts:
+                signal.signal(each, handler)
 
 
 def _finish(

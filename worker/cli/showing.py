@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -49,8 +48,11 @@ async def _play(display: Display, *, stays: bool) -> int:
 
 def _interruption() -> asyncio.Event:
     """From now on Ctrl-C is the way out that is announced; an earlier one is an interrupt."""
+    from worker.cli.forever import ending_signals
+
     interrupted = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
+    for number in ending_signals():
+        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
     return interrupted
 
 

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import dataclasses
 import http.client
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
     from worker.app import Worker
 
 RUN_EPILOG = """\
-Claims tasks from LOOPWORKER_QUEUE_URL (default sqlite:///loopworker.db) until SIGTERM or Ctrl-C;
-then it claims no more, lets running tasks end within LOOPWORKER_WORKER__DRAIN_SECONDS, hands the
-rest back and exits 0. A second signal hands them back at once. Logs go to stdout, one JSON line
-per event.
+Claims tasks from LOOPWORKER_QUEUE_URL (default sqlite:///loopworker.db) until SIGTERM, Ctrl-C
+or the end of its terminal; then it claims no more, lets running tasks end within
+LOOPWORKER_WORKER__DRAIN_SECONDS, hands the rest back and exits 0. A second signal hands them back
+at once. Under nohup it lives on without a terminal. Logs go to stdout, one JSON line per event.
 
 examples:
   loopworker run
@@ -73,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _work(worker: Worker) -> int:
+    from worker.cli.forever import ending_signals
+
     loop = asyncio.get_running_loop()
     working = asyncio.current_task()
     assert working is not None
@@ -83,7 +84,7 @@ async def _work(worker: Worker) -> int:
         else:
             worker.begin_drain()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ending_signals():
         loop.add_signal_handler(number, stop)
     await worker.start()
     for name in worker.loaded.ignored:
