@@ -28,7 +28,7 @@ from worker.core.task import Result, Task
 from worker.intake import check_reply_to, read_task
 from worker.queues.port import Lease, Queue
 from worker.running.runner import RunEnd, Runner
-from worker.store.port import Journal, Run
+from worker.store.port import Journal, Run, numbered
 from worker.telemetry.signals import (
     ErrorUnhandled,
     LeaseWasLost,
@@ -214,8 +214,8 @@ class DeliveryDesk:
         return settlement, None
 
     async def _give_up(self, task: Task, reason: str) -> tuple[Settlement | None, Result | None]:
-        result = self._failed(task.id, Status.ERROR, reason)
         try:
+            result = await self._failed(task.id, Status.ERROR, reason)
             await self._journal.put_result(result)
         except StoreUnavailable:
             return None, None
@@ -224,8 +224,8 @@ class DeliveryDesk:
     async def _refuse(self, held: Held, problem: TaskInvalid, processing: TaskProcessing) -> None:
         task_id, name = processing.task_id, self._queue.name
         self._telemetry.tell(TaskRefused(name, task_id, problem.kind, str(problem)))
-        result = self._failed(task_id, Status.REJECTED, str(problem))
         try:
+            result = await self._failed(task_id, Status.REJECTED, str(problem))
             await self._journal.put_result(result)
         except StoreUnavailable as error:
             processing.error_type, processing.error = "connection", str(error)
@@ -234,9 +234,9 @@ class DeliveryDesk:
         settlement = Settlement("dead_letter", reason=f"rejected: {problem}")
         await self._settle(held, None, settlement, result, processing)
 
-    def _failed(self, task_id: str, status: Status, error: str) -> Result:
+    async def _failed(self, task_id: str, status: Status, error: str) -> Result:
         now = self._wall()
-        return Result(
+        result = Result(
             task_id=task_id,
             status=status,
             error=error,
@@ -245,6 +245,7 @@ class DeliveryDesk:
             worker=self._options.worker,
             trace_id=self._telemetry.trace_id(),
         )
+        return await numbered(self._journal, result)
 
     async def _settle(
         self,

@@ -11,7 +11,7 @@ from worker.core.limits import Status
 from worker.core.task import Result
 from worker.intake import check_reply_to, read_task
 from worker.queues.port import DeadLetter, Depth, Queue
-from worker.store.port import Journal
+from worker.store.port import Journal, numbered
 from worker.telemetry.signals import QueueFailed, QueueMeasured, TaskDeadLettered
 from worker.telemetry.tell import Telemetry
 
@@ -122,6 +122,7 @@ class Housekeeper:
         )
         if await self._journal.result(task_id) is not None:
             return False
+        result = await numbered(self._journal, result)
         # Published before it is stored: a crash in between repeats it, with the same id.
         await self._publisher.publish(result, reply_to)
         if not await self._journal.put_result(result):

@@ -72,7 +72,10 @@ class Symptom:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the caller gets back. `id` is `<task_id>/result`, the same on every repeat."""
+    """What the caller gets back.
+
+    `redrives` counts how often the task had a result before and was redriven from the dead letters.
+    """
 
     task_id: str
     status: str
@@ -92,8 +95,12 @@ class Result:
     models: tuple[str, ...] = ()
     diagnosis: tuple[Symptom, ...] = ()
     error: str | None = None
+    redrives: int = 0
 
     @property
     def id(self) -> str:
-        """The result's own id, derived from the task's so that a repeat is recognisable."""
-        return f"{self.task_id}/result"
+        """The result's own id: a repeat is recognisable, and so is the result after a redrive.
+
+        `<task_id>/result`; after the first redrive `<task_id>/result/2`, and so on.
+        """
+        return f"{self.task_id}/result" + (f"/{self.redrives + 1}" if self.redrives else "")

@@ -153,6 +153,7 @@ def result_to_wire(result: Result) -> dict[str, Any]:
         "models": list(result.models),
         "diagnosis": [{"symptom": s.symptom, "hint": s.hint} for s in result.diagnosis],
         "error": result.error,
+        "redrives": result.redrives,
     }
 
 
@@ -178,6 +179,7 @@ def result_from_wire(value: dict[str, Any]) -> Result:
         models=tuple(value.get("models", ())),
         diagnosis=tuple(Symptom(**sign) for sign in value.get("diagnosis", ())),
         error=value.get("error"),
+        redrives=value.get("redrives", 0),
     )
 
 

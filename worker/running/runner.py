@@ -217,7 +217,9 @@ class Runner:
             await self._journal.release(recorder.run)
             return RunEnd(settlement)
         result = result_of(loop, effect, ended_at=now, worker=self._worker)
-        result = replace(result, trace_id=self._telemetry.trace_id())
+        result = replace(
+            result, trace_id=self._telemetry.trace_id(), redrives=recorder.run.redrives
+        )
         await self._journal.finish(recorder.run, recorder.unwritten(), result)
         self._telemetry.tell(StepUpdated(result.task_id, recorder.run.next_seq, "", is_final=True))
         operation.status = str(result.status)

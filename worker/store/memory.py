@@ -35,6 +35,7 @@ class _Record:
     cancel: bool = False
     events: list[bytes] = field(default_factory=list)  # one event each
     result: bytes | None = None
+    redrives: int = 0
 
 
 class MemoryBase:
@@ -82,7 +83,7 @@ class MemoryStore:
         record.state, record.owner, record.lease_until = "open", owner, now + lease_seconds
         record.epoch += 1
         record.updated_at = now
-        run = Run(run_id, record.epoch, owner, len(events), record.cancel)
+        run = Run(run_id, record.epoch, owner, len(events), record.cancel, record.redrives)
         return Opened(run=run, events=events, taken_over=alive)
 
     async def append(self, run: Run, events: Sequence[Event]) -> None:
@@ -156,6 +157,7 @@ class MemoryStore:
         record = self.base.records.get(task_id)
         if record is not None and record.state == "finished":
             record.state, record.result, record.cancel = "released", None, False
+            record.redrives += 1
             record.updated_at = now
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
@@ -248,4 +250,5 @@ def _view(record: _Record, events: Sequence[bytes], after_seq: int) -> RunView:
         updated_at=record.updated_at,
         events=tuple(shown),
         result=_result(record),
+        redrives=record.redrives,
     )

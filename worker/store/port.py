@@ -6,12 +6,14 @@ Each numbered sentence is a test of `worker/testing/store_suite.py` (J8, J20: st
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from worker.core.events import Event
 from worker.core.task import Result
 from worker.store.mailbox import Mailbox
+
+BEYOND_ALL_EVENTS = 2**53  # a view after this number holds no events
 
 # Of these run ids, which must not be forgotten yet?
 Keeper = Callable[[Sequence[str]], Awaitable[Collection[str]]]
@@ -23,7 +25,8 @@ class Run:
 
     `epoch` is the fence. `next_seq` is the number of the next event and is kept by the journal.
     So is `cancel_requested`: every write that comes back notes in it whether somebody has asked
-    for this task to stop, so that a step costs no read of its own.
+    for this task to stop, so that a step costs no read of its own. `redrives` counts the results
+    of this task that were forgotten before.
     """
 
     id: str
@@ -31,6 +34,7 @@ class Run:
     owner: str
     next_seq: int
     cancel_requested: bool = False
+    redrives: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class RunView:
     updated_at: float
     events: tuple[dict[str, Any], ...] = ()
     result: Result | None = None
+    redrives: int = 0
 
 
 class Journal(Protocol):
@@ -73,7 +78,7 @@ class Journal(Protocol):
     runs it; with a result it returns False and writes nothing. J16 a cancel that was asked for is
     told by `cancel_requested` and by the next write of the owner, also when it was asked before
     the run began; a finished run cannot be cancelled. J17 `reopen` forgets the result and the
-    cancel, and keeps the events. J18 `view` shows the events after a number, `recent` the runs
+    cancel, keeps the events, and is counted in the `redrives` of the next run and of `view`. J18 `view` shows the events after a number, `recent` the runs
     that changed last (to the second). J19 `renew_many` renews the runs that are still owned and
     returns the lost ones. J20 `prune` asks `kept` for every run that it could forget, and leaves
     those that it names; a run that changes meanwhile stays.
@@ -131,7 +136,10 @@ class Journal(Protocol):
         ...
 
     async def reopen(self, task_id: str) -> None:
-        """Forget a result so that a redriven task may run again; its events stay."""
+        """Forget a result so that a redriven task may run again; its events stay.
+
+        Of a task without a result there is nothing to forget, and nothing is counted.
+        """
         ...
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
@@ -157,6 +165,15 @@ class Journal(Protocol):
     async def close(self) -> None:
         """Let go of everything. Idempotent."""
         ...
+
+
+async def numbered(journal: Journal, result: Result) -> Result:
+    """The result of a task that did not run, with the number that its redrives give it.
+
+    Raises StoreUnavailable.
+    """
+    view = await journal.view(result.task_id, after_seq=BEYOND_ALL_EVENTS)
+    return replace(result, redrives=view.redrives) if view and view.redrives else result
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,14 +242,15 @@ class SqliteStore:
         if row is None:  # as most are: one statement
             connection.execute(sql.BEGIN, (run_id, owner, now + lease_seconds, now, now))
             return (Run(run_id, 1, owner, 0), False), []
-        number, state, epoch, holder, lease_until, cancel, next_seq, result = row
+        number, state, epoch, holder, lease_until, cancel, next_seq, result, redrives = row
         if state == "finished":
             return result, None
         if state == "open" and lease_until > now and holder != owner:
             return RunBusy(f"{holder} runs {run_id}", retry_after_seconds=lease_until - now)
         connection.execute(sql.OWN, (owner, now + lease_seconds, now, number))
         bodies = [body for (body,) in connection.execute(sql.EVENTS, {"run": number})]
-        return (Run(run_id, epoch + 1, owner, next_seq, bool(cancel)), state == "open"), bodies
+        run = Run(run_id, epoch + 1, owner, next_seq, bool(cancel), redrives)
+        return (run, state == "open"), bodies
 
     def _append(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         now = self._clock()
@@ -334,7 +335,7 @@ class SqliteStore:
 
 
 def _view(row: Any, batches: list[Any], after_seq: int) -> RunView:
-    run_id, state, epoch, owner, created_at, updated_at, result, _ = row
+    run_id, state, epoch, owner, created_at, updated_at, result, redrives, _ = row
     events = [
         {"seq": first + place, **envelope}
         for first, body in batches
@@ -350,6 +351,7 @@ def _view(row: Any, batches: list[Any], after_seq: int) -> RunView:
         updated_at=updated_at,
         events=tuple(events),
         result=None if result is None else codec.decode_result(result),
+        redrives=redrives,
     )
 
 

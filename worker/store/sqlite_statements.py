@@ -5,7 +5,8 @@ from __future__ import annotations
 _OF_RUN = "number between :run << 24 and :run << 24 | 16777215"
 
 FIND = """
-select number, state, epoch, owner, lease_until, cancel, next_seq, result from run where id = ?
+select number, state, epoch, owner, lease_until, cancel, next_seq, result, redrives
+from run where id = ?
 """
 CREATE = "insert into run (id, created_at, updated_at) values (?, ?, ?) on conflict do nothing"
 BEGIN = """
@@ -45,11 +46,12 @@ RESULT = "select result from run where id = ?"
 CANCEL = "update run set cancel = 1 where id = ? and state != 'finished'"
 CANCEL_REQUESTED = "select cancel from run where id = ?"
 REOPEN = """
-update run set state = 'released', result = null, cancel = 0, updated_at = ?
+update run set state = 'released', result = null, cancel = 0, redrives = redrives + 1,
+  updated_at = ?
 where id = ? and state = 'finished'
 """
 
-_VIEW = "id, state, epoch, owner, created_at, updated_at, result, number"
+_VIEW = "id, state, epoch, owner, created_at, updated_at, result, redrives, number"
 VIEW = f"select {_VIEW} from run where id = ? and epoch > 0"
 RECENT_LIVE = f"select {_VIEW} from run where state != 'finished' and epoch > 0"
 RECENT_FINISHED = f"""

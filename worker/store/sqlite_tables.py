@@ -9,7 +9,7 @@ nothing that a step changes, so an append touches two rows and no index.
 
 from __future__ import annotations
 
-from worker.sqliteschema import Part
+from worker.sqliteschema import Part, add_column
 
 SCHEMA = """
 create table if not exists run (
@@ -23,7 +23,8 @@ create table if not exists run (
   next_seq integer not null default 0,
   created_at real not null,
   updated_at real not null,
-  result blob
+  result blob,
+  redrives integer not null default 0
 ) strict;
 create index if not exists run_live on run (state) where state != 'finished';
 create index if not exists run_finished on run (updated_at) where state = 'finished';
@@ -71,5 +72,6 @@ STORE = Part(
     steps=(
         "",
         "",  # the tables of the mailbox, which `schema` makes
+        add_column("run", "redrives", "integer not null default 0"),
     ),
 )

@@ -271,6 +271,29 @@ class StoreSuite(StorePruning, StoreMail):
         assert opened.run is not None
         assert opened.run.epoch > run.epoch and opened.run.cancel_requested is False
 
+    async def test_j17_reopenings_are_counted(self, store: Store, harness: StoreHarness) -> None:
+        """Each result that is forgotten counts, once; run, view and result tell which one it is."""
+        other = await harness.open()
+        run = await self.begin(store)
+        await store.reopen("t")  # has no result yet
+        assert run.redrives == 0
+        for redrives in (1, 2):
+            await store.finish(run, [], Result(task_id="t", status="error", redrives=run.redrives))
+            view = await other.view("t")
+            assert view is not None and view.result is not None
+            assert (view.redrives, view.result.redrives) == (redrives - 1, redrives - 1)
+            await other.reopen("t")
+            await other.reopen("t")
+            run = await self.begin(store)
+            assert run.redrives == redrives
+        await store.release(run)
+        assert await store.put_result(Result(task_id="t", status="error", redrives=2)) is True
+        await store.reopen("t")
+
+        assert (await self.begin(store)).redrives == 3
+        (recent,) = await store.recent()
+        assert recent.redrives == 3
+
     async def test_j18_view(self, store: Store, harness: StoreHarness) -> None:
         """A view shows state, owner and the events after a number; recent, what changed last."""
         run = await self.begin(store, "a")

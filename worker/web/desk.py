@@ -17,13 +17,12 @@ from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
 from worker.intake import check_reply_to, read_task
 from worker.queues.port import Queue, Ticket
-from worker.store.port import Journal, RunView
+from worker.store.port import BEYOND_ALL_EVENTS, Journal, RunView, numbered
 
 QUEUED = "queued"
 RUNNING = "running"
 FINISHED = "finished"
 CANCELLING = "cancelling"
-BEYOND_ALL_EVENTS = 2**53  # a view after this number holds no events
 _IN_WORK = (RUNNING, CANCELLING)
 _QUEUE_WORDS = {"leased": RUNNING, "dead": FINISHED, "done": FINISHED}
 
@@ -148,6 +147,7 @@ class Desk:
             ended_at=moment,
         )
         try:
+            result = await numbered(self._journal, result)
             if await self._journal.put_result(result):
                 await self._publish(result, task.reply_to if task else None)
                 await self._queue.cancel(task_id)
