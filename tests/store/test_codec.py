@@ -62,9 +62,15 @@ EVENT = st.one_of(
     st.builds(events.ToolStarted, NUMBER, ANY_TEXT, ANY_TEXT),
     st.builds(events.ToolReturned, NUMBER, ANY_TEXT, OBSERVATION),
     st.builds(events.NoteAdded, NUMBER, ANY_TEXT, ANY_TEXT),
+    st.builds(events.ApprovalAsked, NUMBER, ANY_TEXT, ANY_TEXT, NUMBER),
+    st.builds(events.JobStarted, NUMBER, ANY_TEXT, ANY_TEXT, NUMBER, MAYBE, ANY_TEXT),
+    st.builds(events.JobPolled, NUMBER, ANY_TEXT, MAYBE),
     st.builds(events.Parked, NUMBER, ANY_TEXT, MAYBE, st.none() | ANY_TEXT),
     st.builds(events.Resumed, NUMBER, COUNT, ANY_TEXT),
-    st.builds(events.Decided, NUMBER, ANY_TEXT, st.booleans(), ANY_TEXT, ANY_TEXT),
+    st.builds(
+        *(events.Decided, NUMBER, ANY_TEXT, st.booleans()),
+        *(ANY_TEXT, ANY_TEXT, ANY_TEXT, MAYBE),
+    ),
     st.builds(events.Ended, NUMBER, ANY_TEXT, ANY_TEXT, OBJECT),
 )
 

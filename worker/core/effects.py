@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from worker.core.events import JobStarted
 from worker.core.messages import Message, Observation, ToolCall
 
 
@@ -21,13 +22,16 @@ class CallModel:
 class CallTools:
     """Make these calls, in any order; `in_doubt` names those whose effect may have happened.
 
-    `answered` are observations that need no call (too many calls in one reply).
+    `answered` are observations that need no call (too many calls in one reply). `approved` names
+    the calls that a person has allowed. `polls` are jobs to ask for.
     """
 
     step: int
     calls: tuple[ToolCall, ...]
     in_doubt: frozenset[str] = frozenset()
     answered: tuple[tuple[ToolCall, Observation], ...] = ()
+    approved: frozenset[str] = frozenset()
+    polls: tuple[tuple[ToolCall, JobStarted], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,11 @@ class AddNote:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Let go of the run until a time."""
+    """Let go of the run until a time; `call_id` when it waits for one call alone."""
 
     reason: str
     until: float | None
+    call_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,37 @@ class NoteAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A call waits for a person; nothing of it has run."""
+
+    at: float
+    call_id: str
+    arguments_hash: str  # what the decision is bound to
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """A call has begun something that goes on without us; its result is reported, or asked for."""
+
+    at: float
+    call_id: str
+    handle: str
+    expires_at: float
+    poll_at: float | None = None  # when to ask for it, if the tool can be asked
+    effect: str = "write"  # of the tool, as it was when the job began
+
+
+@dataclass(frozen=True, slots=True)
+class JobPolled:
+    """A job was asked for and is not done yet; None: it will not be asked for again."""
+
+    at: float
+    call_id: str
+    poll_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Parked:
     """The run waits for a time, a job or a person, holding nothing."""
 
@@ -104,6 +135,8 @@ class Decided:
     approved: bool
     arguments_hash: str
     by: str = ""
+    why: str = ""
+    expires_at: float | None = None  # an approval has to be used before that
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +156,9 @@ Event = (
     | ToolStarted
     | ToolReturned
     | NoteAdded
+    | ApprovalAsked
+    | JobStarted
+    | JobPolled
     | Parked
     | Resumed
     | Decided

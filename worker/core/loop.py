@@ -18,9 +18,12 @@ from worker.core.digest import arguments_hash
 from worker.core.effects import AddNote, CallModel, CallTools, Effect, Park
 from worker.core.errors import IllegalEvent
 from worker.core.events import (
+    ApprovalAsked,
     Decided,
     Ended,
     Event,
+    JobPolled,
+    JobStarted,
     ModelFailed,
     ModelReplied,
     NoteAdded,
@@ -34,6 +37,7 @@ from worker.core.limits import Limits
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
 from worker.core.texts import LAST_STEP, NUDGE, REPEATED_CALL, STEPS_LEFT, TOO_MANY_CALLS
 from worker.core.transcript import Transcript
+from worker.core.waiting import Sorted, Waiting
 
 _TELL_STEPS_LEFT = 2  # from here on the model is told how many steps are left
 
@@ -50,6 +54,8 @@ class Loop:
         self.last: Reply | None = None
         self.failed: ModelFailed | None = None
         self.parked: Parked | None = None
+        self.parked_seconds = 0.0
+        self.waiting = Waiting()
         self.ended: Ended | None = None
         self.observed: list[tuple[int, ToolCall, Observation]] = []
         self.invalid_turns = 0
@@ -84,8 +90,19 @@ class Loop:
 
     @property
     def deadline(self) -> float | None:
-        """When the run has to be over, wall clock seconds; decided when it began."""
-        return self.started.deadline if self.started else None
+        """When the run has to be over, wall clock seconds; decided when it began.
+
+        An end that the task names stands. One from the settings bounds the work, and so moves on
+        by the time that the run was parked: what a run waits for has limits of its own.
+        """
+        if self.started is None or self.started.deadline is None:
+            return None
+        return self.started.deadline + (0.0 if self.deadline_is_own else self.parked_seconds)
+
+    @property
+    def deadline_is_own(self) -> bool:
+        """Whether the task itself names its end."""
+        return self.started is not None and self.started.task.get("deadline") is not None
 
     @property
     def language(self) -> str:
@@ -105,31 +122,45 @@ class Loop:
         if self.ended is not None:
             return ending.ended(self, self.ended)
         if self.parked is not None:
-            return Park(self.parked.reason, self.parked.until)
+            return Park(self.parked.reason, self.parked.until, self.parked.call_id)
         if self.failed is not None:
             return ending.failed(self, self.failed)
         over = ending.limit_reached(self, now)
         if over is not None:
             return over
         if self.pending:
-            return self._next_calls()
+            return self._next_calls(now)
         if self.last is not None and self.last.kind not in (ReplyKind.CALLS, ReplyKind.EMPTY):
             return ending.answered(self, self.last)
         return self._next_thought(now)
 
-    def _next_calls(self) -> Effect:
+    def _next_calls(self, now: float) -> Effect:
         calls, limit = self.unanswered, self.limits.max_calls_per_step
         if self.closing_turn_over:
             return ending.out_of_steps(self)
         position = {call_id: i for i, call_id in enumerate(self.pending)}
         text = TOO_MANY_CALLS[self.language].format(limit=limit)
         refused = Observation(text, Source.SKIPPED, reason="too_many_calls", status_code=422)
+        within = [c for c in calls if position[c.id] < limit]
+        found = self.waiting.sort(within, in_doubt=self._intents, now=now, language=self.language)
+        answered = [*found.answered, *((c, refused) for c in calls if position[c.id] >= limit)]
+        if found.waiting and not (found.runnable or found.polls or answered):
+            return self._park(found)
         return CallTools(
             step=self.replies,
-            calls=tuple(c for c in calls if position[c.id] < limit),
+            calls=tuple(found.runnable),
             in_doubt=frozenset(self._intents & {c.id for c in calls}),
-            answered=tuple((c, refused) for c in calls if position[c.id] >= limit),
+            answered=tuple(answered),
+            approved=frozenset(found.approved),
+            polls=tuple(found.polls),
         )
+
+    def _park(self, found: Sorted) -> Park:
+        until, waiting = found.until, found.waiting
+        if self.deadline is not None and self.deadline_is_own:
+            until = self.deadline if until is None else min(until, self.deadline)
+        only = waiting[0].id if len(waiting) == 1 else None
+        return Park(self.waiting.reason(waiting), until, only)
 
     def _next_thought(self, now: float) -> Effect:
         left = self.max_steps - self.replies
@@ -182,12 +213,14 @@ class Loop:
                 self._apply_returned(event)
             case NoteAdded():
                 self._apply_note(event)
+            case ApprovalAsked() | Decided() | JobStarted() | JobPolled():
+                self._apply_waiting(event)
             case Parked():
                 self.parked = event
             case Resumed():
+                if self.parked is not None:
+                    self.parked_seconds += max(0.0, event.at - self.parked.at)
                 self.failed = self.parked = self.ended = None
-            case Decided():
-                self._call(event.call_id)
             case Ended():
                 self.ended = event
             case _:
@@ -224,12 +257,19 @@ class Loop:
             runnable = any(call.problem is None for call in reply.calls)
             self.invalid_turns = 0 if runnable else self.invalid_turns + 1
 
+    def _apply_waiting(self, event: ApprovalAsked | Decided | JobStarted | JobPolled) -> None:
+        self._call(event.call_id)
+        if event.call_id in self.returned:
+            raise IllegalEvent(f"{type(event).__name__} for call {event.call_id!r}, which is over")
+        self.waiting.apply(event)
+
     def _apply_returned(self, event: ToolReturned) -> None:
         self._call(event.call_id)
         if event.call_id in self.returned:
             raise IllegalEvent(f"a second observation for call {event.call_id!r}")
         self.returned[event.call_id] = event.observation
         self._intents.discard(event.call_id)
+        self.waiting.forget(event.call_id)
         if len(self.returned) == len(self.pending):
             self._close_round()
 

@@ -122,6 +122,28 @@ FIGURES_REMOVED = {
 NO_INFORMATION = {"zh": "未找到相关信息", "en": "No relevant information was found."}
 DEFAULT_STUB = {"zh": "{tool} 暂不可用", "en": "{tool} is unavailable"}
 
+APPROVAL_DENIED = {
+    "zh": "未执行:{tool} 没有得到批准。不要再次调用;请如实告诉用户。",
+    "en": "Not run: {tool} was denied by a person. Do not call it again; tell the user.",
+}
+APPROVAL_EXPIRED = {
+    "zh": "未执行:{tool} 需要人工批准,但在期限内没有得到。不要再次调用;请如实告诉用户。",
+    "en": (
+        "Not run: {tool} needs the approval of a person, and did not get it in time. Do not call "
+        "it again; tell the user."
+    ),
+}
+JOB_LATE = {
+    "zh": (
+        "{tool} 启动的任务在 {minutes} 分钟内没有返回结果,可能仍在进行。不要再次启动,不要猜测结果;"
+        "请如实告诉用户。"
+    ),
+    "en": (
+        "The job that {tool} began did not report within {minutes} minutes; it may still be going "
+        "on. Do not begin it again and do not guess its result; tell the user."
+    ),
+}
+
 PROGRESS_STARTED = {"zh": "开始处理", "en": "Started"}
 PROGRESS_TOOL = {"zh": "正在调用 {tool}…", "en": "Calling {tool} …"}
 PROGRESS_DEGRADED = {"zh": "{tool} 已降级:{reason}", "en": "{tool} degraded: {reason}"}
