@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from worker.consuming.publishing import Publisher
-from worker.core.errors import QueueUnavailable, StoreUnavailable, TaskInvalid
+from worker.core.errors import QueueFull, QueueUnavailable, StoreUnavailable, TaskInvalid
 from worker.core.limits import Status
 from worker.core.task import Result
 from worker.intake import check_reply_to, read_task
@@ -17,6 +17,7 @@ from worker.telemetry.tell import Telemetry
 
 MEASURE_SECONDS = 5.0
 _SWEEP_MAX = 200  # dead letters looked at in one sweep
+_BESIDE = 20  # letters that may have come after those that are looked for
 _SETTLED = ("done", None)  # what the queue says of a task that it will not deliver again
 
 
@@ -26,7 +27,9 @@ class Housekeeper:
     A run is kept for as long as the queue has its task, whatever the retention.
 
     A task that killed its worker too often is dead-lettered by the claim itself, before any code
-    of ours runs; it is the sweep that then gives it the result that every task must have.
+    of ours runs; what then gives it the result that every task must have is here. Of those that
+    this worker's own claims give up it hears at once; the sweep finds those of workers that died
+    before they answered.
     """
 
     def __init__(
@@ -53,19 +56,47 @@ class Housekeeper:
         self._wall = wall
         self._pruned_at = clock()
         self._dead_seen = -1
+        self._dead_told: set[str] = set()
+        self._told = asyncio.Event()
+        queue.on_dead(self.dead_told)
 
     async def run(self) -> None:
         """Go on until cancelled."""
         while True:
             await self.once()
-            await asyncio.sleep(min(MEASURE_SECONDS, self._prune_seconds))
+            await self._pause(min(MEASURE_SECONDS, self._prune_seconds))
+
+    def dead_told(self, task_id: str) -> None:
+        """Hear that a claim has given a task up: it is answered for at once."""
+        self._dead_told.add(task_id)
+        self._told.set()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, and answer meanwhile for the dead that are told of."""
+        ends = asyncio.get_running_loop().time() + seconds
+        while await self._hears(until=ends):
+            ids, self._dead_told = self._dead_told, set()
+            try:
+                # The newest first, so they are among these; what is not, the next sweep finds.
+                letters = await self._queue.dead(limit=len(ids) + _BESIDE)
+                await self._answer_for([letter for letter in letters if letter.id in ids])
+            except (QueueUnavailable, StoreUnavailable) as error:
+                self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
+
+    async def _hears(self, *, until: float) -> bool:
+        try:
+            async with asyncio.timeout_at(until):
+                await self._told.wait()
+        except TimeoutError:
+            return False
+        self._told.clear()
+        return True
 
     async def once(self) -> None:
         """Do what is due. An engine that is away is told and tried again the next time."""
         try:
             await self.measure()
-            if self.depth.dead != self._dead_seen:
-                await self.answer_for_the_dead()
+            if self.depth.dead != self._dead_seen and await self.answer_for_the_dead():
                 self._dead_seen = self.depth.dead
             if self._clock() - self._pruned_at >= self._prune_seconds:
                 self._pruned_at = self._clock()
@@ -97,14 +128,20 @@ class Housekeeper:
         # would do everything a second time.
         return {run_id for run_id in ids if await self._queue.state(run_id) not in _SETTLED}
 
-    async def answer_for_the_dead(self) -> int:
-        """Give every dead letter that has none a result; returns how many it were."""
-        answered = 0
-        for letter in await self._queue.dead(limit=_SWEEP_MAX):
-            answered += await self._answer_for(letter)
-        return answered
+    async def answer_for_the_dead(self) -> bool:
+        """Give every dead letter that has none a result; False when some have to wait."""
+        return await self._answer_for(await self._queue.dead(limit=_SWEEP_MAX))
 
-    async def _answer_for(self, letter: DeadLetter) -> bool:
+    async def _answer_for(self, letters: Sequence[DeadLetter]) -> bool:
+        all_done = True
+        for letter in letters:
+            try:
+                await self._answer_for_one(letter)
+            except QueueFull:
+                all_done = False  # the caller's own queue takes no more: the next sweep tries again
+        return all_done
+
+    async def _answer_for_one(self, letter: DeadLetter) -> None:
         try:
             task = read_task(letter.body, default_id=letter.id)
             check_reply_to(task, queue=self._queue.name)
@@ -121,13 +158,11 @@ class Housekeeper:
             worker=self._worker,
         )
         if await self._journal.result(task_id) is not None:
-            return False
+            return
         result = await numbered(self._journal, result)
         # Published before it is stored: a crash in between repeats it, with the same id.
         await self._publisher.publish(result, reply_to)
-        if not await self._journal.put_result(result):
-            return False
-        self._telemetry.tell(
-            TaskDeadLettered(self._queue.name, task_id, "deliveries", letter.reason)
-        )
-        return True
+        if await self._journal.put_result(result):
+            self._telemetry.tell(
+                TaskDeadLettered(self._queue.name, task_id, "deliveries", letter.reason)
+            )

@@ -68,6 +68,7 @@ class MemoryQueue:
         self._shelf = self.broker.shelves.setdefault(name, Shelf())
         self._held: dict[str, Lease] = {}
         self._siblings: list[MemoryQueue] = []
+        self._listeners: list[Callable[[str], None]] = []
 
     def __repr__(self) -> str:
         return f"MemoryQueue({self.name!r}, {len(self._held)} leases held)"
@@ -118,6 +119,8 @@ class MemoryQueue:
         while len(leases) < limit and (row := shelf.next_row(now)) is not None:
             if row.deliveries >= self.max_deliveries:
                 self._bury(row, delivered_too_often(row.deliveries))
+                for told in self._listeners:
+                    told(row.id)
                 continue
             row.state, row.owner, row.token = "leased", owner, self.broker.number()
             row.woken = False
@@ -183,6 +186,10 @@ class MemoryQueue:
         rows = [row for row in self._shelf.rows.values() if row.state == "dead"]
         rows.sort(key=lambda row: (-row.finished_at, -row.token))
         return [dead_letter_of(row) for row in rows[:limit]]
+
+    def on_dead(self, told: Callable[[str], None]) -> None:
+        """See the port: tell of the tasks that claims give up."""
+        self._listeners.append(told)
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""

@@ -7,7 +7,7 @@ also runs with duplicate deliveries switched on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -116,7 +116,9 @@ class Queue(Protocol):
     Q28 each lease that ran out adds one to `lapses`; nothing takes it away again. Q29 `body` shows
     what was put, until the task is settled. Q30 `wake` makes a parked task ready at once, in the
     place that it had when it was put, and returns True; any other task is left alone. Q31 a task
-    that is woken while it is leased is ready as soon as that lease parks it: no wake is missed.
+    that is woken while it is leased is ready as soon as that lease parks it: no wake is missed. Q32 who listens by
+    `on_dead` is told of each task that a claim of this queue object gives up, as soon as it has,
+    also while that claim waits on.
 
     A lease whose time has run out counts as ready. `nack(counted=False)` with a delay parks,
     `nack(counted=True)` with a delay postpones; `depth` tells the two apart.
@@ -170,6 +172,14 @@ class Queue(Protocol):
 
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
         """List dead letters, the newest first."""
+        ...
+
+    def on_dead(self, told: Callable[[str], None]) -> None:
+        """Call `told` with the id of each task that a claim made here dead-letters, in the loop.
+
+        It must be quick and never raise. A help for whoever has to answer for the dead: what a
+        crash keeps from being told lies in the dead letters all the same.
+        """
         ...
 
     async def redrive(self, task_id: str) -> bool:

@@ -24,7 +24,8 @@ from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, WorkerErr
 from worker.queues import sqlite_statements as sql
 from worker.queues.port import MAX_DELIVERIES, Capabilities, DeadLetter, Depth, Lease, Ticket
 from worker.queues.reasons import delivered_too_often, readable
-from worker.queues.sqlite_rows import lease_key, lease_of
+from worker.queues.sqlite_room import Room
+from worker.queues.sqlite_rows import Claimed, lease_key, lease_of
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 
@@ -60,9 +61,8 @@ class SqliteQueue:
         self._held: dict[str, Lease] = {}
         self._siblings: list[SqliteQueue] = []
         self._closed = False
-        # How many puts may follow before the waiting tasks are counted again, and until when.
-        self._room = 0
-        self._room_until = 0.0
+        self._room = Room(name, depth_max) if depth_max is not None else None
+        self._listeners: list[Callable[[str], None]] = []
 
     def __repr__(self) -> str:
         return f"SqliteQueue({self.name!r}, {len(self._held)} leases held, {self._file!r})"
@@ -80,11 +80,11 @@ class SqliteQueue:
         """
         give_up_at = time.monotonic() + wait_seconds
         wish = (owner, lease_seconds, limit)
-        leases, _, _ = await self._claim_once(wish)
+        leases = (await self._claim_once(wish)).leases
         while not leases and (left := give_up_at - time.monotonic()) > 0:
             bell = self._file.listen(self.name)
             try:
-                leases, due_in, version = await self._claim_once(wish)
+                leases, due_in, version, _ = await self._claim_once(wish)
                 if not leases:
                     await self._wait(bell, min(left, max(due_in, 0.001)), version)
             finally:
@@ -124,6 +124,10 @@ class SqliteQueue:
         """See the port: the newest dead letters first."""
         rows = await self._read(sql.DEAD, (self.name, limit))
         return [DeadLetter(*(*row[:7], tuple(json.loads(row[7])))) for row in rows]
+
+    def on_dead(self, told: Callable[[str], None]) -> None:
+        """See the port: tell of the tasks that claims give up."""
+        self._listeners.append(told)
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""
@@ -209,19 +213,26 @@ class SqliteQueue:
             self._held.pop(lease.token, None)
             raise LeaseLost(f"the lease of task {lease.id} is lost")
 
-    async def _claim_once(self, wish: Any) -> tuple[list[Lease], float, int]:
+    async def _claim_once(self, wish: Any) -> Claimed:
         claiming = self._file.write(self._claim, wish, orphaned=self._hand_back)
         try:
-            leases, due_in, version = await _ours(claiming)
+            claimed: Claimed = await _ours(claiming)
         except asyncio.CancelledError:
             if claiming.done() and not claiming.cancelled() and not claiming.exception():
                 self._hand_back(claiming.result())
             raise
-        self._held.update({lease.token: lease for lease in leases})
-        return leases, due_in, version
+        self._held.update({lease.token: lease for lease in claimed.leases})
+        self._tell_dead(claimed.dead)
+        return claimed
 
-    def _hand_back(self, claimed: tuple[list[Lease], float, int]) -> None:
-        for lease in claimed[0]:
+    def _tell_dead(self, ids: list[str]) -> None:
+        for task_id in ids:
+            for told in self._listeners:
+                told(task_id)
+
+    def _hand_back(self, claimed: Claimed) -> None:
+        self._tell_dead(claimed.dead)
+        for lease in claimed.leases:
             back = self._file.write(self._nack, (lease_key(lease), 0.0, False, "claim cancelled"))
             back.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -241,7 +252,7 @@ class SqliteQueue:
 
     def _put_one(self, connection: sqlite3.Connection, ticket: Ticket, now: float) -> Any:
         task_id = readable(ticket.id)
-        if self.depth_max is not None and not self._has_room(connection):
+        if self._room is not None and not self._room.is_left(connection):
             if connection.execute(sql.KNOWN, (self.name, task_id)).fetchone():
                 return False
             return QueueFull(f"queue {self.name!r} holds {self.depth_max} tasks, its limit")
@@ -250,20 +261,10 @@ class SqliteQueue:
         row = (task_id, self.name, ticket.body, ticket.priority, state, due, now)
         added = connection.execute(sql.PUT, row).rowcount
         if added:
-            self._room -= 1
+            if self._room is not None:
+                self._room.left -= 1
             self._file.ring(self.name)
         return bool(added)
-
-    def _has_room(self, connection: sqlite3.Connection) -> bool:
-        """Whether a task more may wait. Counts seldom while there is much room, else each time."""
-        assert self.depth_max is not None
-        if self._room <= 0 or time.monotonic() > self._room_until:
-            values = {"queue": self.name, "limit": self.depth_max}
-            counted = connection.execute(sql.WAITING, values).fetchone()[0]
-            room = self.depth_max - counted
-            self._room = (room + 1) // 2  # other processes put as well
-            self._room_until = time.monotonic() + 1.0
-        return self._room > 0
 
     def _claim(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         now = self._clock()
@@ -273,9 +274,10 @@ class SqliteQueue:
 
     def _claim_for(
         self, connection: sqlite3.Connection, wish: Any, now: float, expires_from: float
-    ) -> tuple[list[Lease], float, int]:
+    ) -> Claimed:
         owner, lease_seconds, limit = wish
         leases: list[Lease] = []
+        dead: list[str] = []
         values = {"queue": self.name, "now": now, "owner": owner, "until": now + lease_seconds}
         for statement in (sql.CLAIM_EXPIRED, sql.CLAIM_READY):
             while len(leases) < limit:
@@ -286,15 +288,16 @@ class SqliteQueue:
                     lease = lease_of(row, expires_from + lease_seconds)
                     if lease.deliveries > self.max_deliveries:
                         self._give_up(connection, lease, now)
+                        dead.append(lease.id)
                     else:
                         leases.append(lease)
                 if len(rows) < values["limit"]:
                     break
         if leases:
-            return leases, 0.0, 0
+            return Claimed(leases, 0.0, 0, dead)
         due = connection.execute(sql.NEXT_DUE, {"queue": self.name}).fetchone()[0]
         version = connection.execute("pragma data_version").fetchone()[0]
-        return leases, _NEVER if due is None else due - now, version
+        return Claimed(leases, _NEVER if due is None else due - now, version, dead)
 
     def _give_up(self, connection: sqlite3.Connection, lease: Lease, now: float) -> None:
         """Dead-letter a task that a claim found used up; this handing did not take place."""

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from worker.queues.port import Lease
+
+
+class Claimed(NamedTuple):
+    """What one look for tasks found: leases, or how long until one may be there.
+
+    `dead` are the ids of those that it gave up; `version` is the file's at that moment.
+    """
+
+    leases: list[Lease]
+    due_in: float
+    version: int
+    dead: list[str]
 
 
 def lease_key(lease: Lease) -> tuple[int, int]:

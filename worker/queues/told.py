@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
@@ -78,6 +78,10 @@ class TelledQueue:
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
         """See the port."""
         return await self.inner.dead(limit=limit)
+
+    def on_dead(self, told: Callable[[str], None]) -> None:
+        """See the port."""
+        self.inner.on_dead(told)
 
     async def redrive(self, task_id: str) -> bool:
         """See the port."""

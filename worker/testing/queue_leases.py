@@ -1,14 +1,15 @@
-"""The first half of the contract of a queue: putting, leasing, settling, giving up (Q1–Q11)."""
+"""The first half of the contract of a queue: putting, leasing, settling, giving up (Q1–Q11, Q28, Q32)."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 
 from worker.core.errors import LeaseLost
 from worker.queues.port import Queue, Ticket
-from worker.testing.harness import QueueHarness
+from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
 from worker.testing.queue_case import QueueCase
 
 
@@ -142,6 +143,33 @@ class QueueLeases(QueueCase):
         (letter,) = await queue.dead()
         assert (letter.id, letter.body, letter.deliveries) == ("poison", b"boom", 2)
         assert "delivered 2 times" in letter.reason
+
+    async def test_q32_the_dead_are_told(self, harness: QueueHarness) -> None:
+        """Who listens hears of what its own claims give up, at once, and of nothing else."""
+        queue, other = [await self.open(harness, max_deliveries=1) for _ in range(2)]
+        told: dict[str, list[str]] = {"queue": [], "other": []}
+        heard = asyncio.Event()
+
+        def hear(task_id: str) -> None:
+            told["queue"].append(task_id)
+            heard.set()
+
+        queue.on_dead(hear)
+        other.on_dead(told["other"].append)
+        for name in ("poison", "by hand"):
+            await queue.put(Ticket(id=name, body=b"1"))
+            lease = await self.take_one(queue)
+            if name == "by hand":
+                await queue.dead_letter(lease, reason="x")
+        await harness.pass_time(self.lease_seconds * 1.1)
+
+        claim = asyncio.create_task(self.take(queue, wait_seconds=PATIENCE_SECONDS))
+        await asyncio.wait_for(heard.wait(), PATIENCE_SECONDS / 2)
+        assert not claim.done()  # it goes on waiting for a task
+        assert await queue.state("poison") == "dead"
+        await other.put(Ticket(id="a", body=b"1"))
+        assert [lease.id for lease in await claim] == ["a"]
+        assert told == {"queue": ["poison"], "other": []}
 
     async def test_q10_dead_letters(self, queue: Queue) -> None:
         """A dead letter keeps bytes, reason and history; redriven, it starts afresh."""

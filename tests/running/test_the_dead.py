@@ -1,0 +1,95 @@
+"""A task that its claim gives up has its result at once, and a full reply queue harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from worker.consuming import housekeeping
+from worker.core.errors import QueueFull
+from worker.model.scripted import answer
+from worker.queues import open_queue
+from worker.queues.port import Ticket
+
+QUEUE = {"poll_seconds": 20.0, "backoff_seconds": 0.0, "max_deliveries": 1, "lease_seconds": 5.0}
+TASK = json.dumps({"input": "q", "reply_to": "queue:answers"}).encode()
+
+
+@pytest.fixture
+def no_sweep(monkeypatch):
+    """The sweep of the housekeeper comes once, at the start, and then not within this test."""
+    monkeypatch.setattr(housekeeping, "MEASURE_SECONDS", 3600.0)
+
+
+async def begin(queue, *names, lease_seconds):
+    """Put tasks and take them, for the last time that they are delivered."""
+    for name in names:
+        await queue.put(Ticket(name, TASK))
+    leases = await queue.claim(
+        owner="dying", lease_seconds=lease_seconds, wait_seconds=1, limit=len(names)
+    )
+    assert [lease.id for lease in leases] == list(names)
+    return leases
+
+
+async def test_the_dead_are_answered_for_at_once(start, no_sweep, tmp_path):
+    """Results are there and published as soon as a claim has given the tasks up, not with a sweep."""
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    other = open_queue(url)
+    await begin(other, "a", "b", lease_seconds=1.5)  # and nobody will renew it
+    async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
+        async with asyncio.timeout(5):
+            while worker.housekeeper._dead_seen < 0:  # noqa: ASYNC110  (no signal of a sweep)
+                await asyncio.sleep(0.01)
+        results = [await worker.result(name, wait_seconds=5) for name in ("a", "b")]
+        heard = await other.sibling("answers").claim(
+            owner="me", lease_seconds=5, wait_seconds=5, limit=5
+        )
+    await other.close()
+
+    assert ["delivered 1 times" in result.error for result in results] == [True, True]
+    assert sorted(lease.id for lease in heard) == ["a/result", "b/result"]
+
+
+async def test_what_nobody_answered_for_is_found_by_the_sweep(start, no_sweep, tmp_path):
+    """A worker that died between giving a task up and answering for it: the next one answers."""
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    dying = open_queue(url, max_deliveries=1)
+    await begin(dying, "a", lease_seconds=0.3)
+    assert await dying.claim(owner="w", lease_seconds=5, wait_seconds=0.6) == []
+    assert await dying.state("a") == "dead"
+    await dying.close()
+    async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
+        result = await worker.result("a", wait_seconds=5)
+
+    assert (result.status, "delivered 1 times" in result.error) == ("error", True)
+
+
+async def test_a_full_reply_queue_keeps_one_result_back_and_no_worker(start, monkeypatch, tmp_path):
+    """The worker lives on, others are answered for, and the sweep tries again until there is room."""
+    monkeypatch.setattr(housekeeping, "MEASURE_SECONDS", 0.05)
+    tries = []
+    publish = housekeeping.Publisher.publish
+
+    async def publishing(self, result, reply_to):
+        tries.append(result.task_id)
+        if result.task_id == "a" and tries.count("a") < 3:
+            raise QueueFull
+        await publish(self, result, reply_to)
+
+    monkeypatch.setattr(housekeeping.Publisher, "publish", publishing)
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    other = open_queue(url)
+    for lease in await begin(other, "a", "b", lease_seconds=5):
+        await other.dead_letter(lease, reason="by hand")
+    await other.close()
+    async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
+        results = [await worker.result(name, wait_seconds=5) for name in ("b", "a")]
+        answered = await worker.submit("still here?")
+        last = await worker.result(answered, wait_seconds=5)
+
+    assert [result.status for result in results] == ["error", "error"]
+    assert tries.count("a") == 3
+    assert last.status == "completed"
