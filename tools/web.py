@@ -14,7 +14,7 @@ META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNO
 TEXT_KINDS = ("text/", "application/json", "application/xml", "application/xhtml+xml")
 
 
-@tool(effect="read", timeout_seconds=20, fail_max=10, stub="网页暂时无法打开")
+@tool(effect="read", timeout_seconds=20, fail_max=10, stub="网页暂时无法打开", pages=True)
 async def fetch_page(ctx: ToolContext, url: str) -> str | bytes:
     """打开一个网页并返回其文字内容。Open a web page and return its text.
 

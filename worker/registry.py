@@ -34,6 +34,7 @@ class ToolOptions(TypedDict, total=False):
     comes the last good value, at most `stale_seconds` old; then `stub`. `dependency` names what
     can break (tools that share an upstream share its breaker), `fail_max` how many failures in a
     row open it. Calls of one `sequential` group run one after another; True is a group of its own.
+    `pages`: what it returns are web pages, meant to be read; of any other tool one is told from data.
     """
 
     name: str | None
@@ -49,6 +50,7 @@ class ToolOptions(TypedDict, total=False):
     fail_max: int | None
     verify: Callable[..., Any] | None
     sequential: str | bool | None
+    pages: bool
     requires_approval: bool
     job: bool
 
@@ -110,7 +112,7 @@ def _build(
 
 _PASSED_ON = (
     *("timeout_seconds", "attempts", "fail_max"),
-    *("stub", "stale_seconds", "alternative", "verify"),
+    *("stub", "stale_seconds", "alternative", "verify", "pages"),
 )
 
 
@@ -151,6 +153,9 @@ def _check_options(options: Mapping[str, Any], place: Place) -> None:
     for name in ("alternative", "verify"):
         if options.get(name) is not None and not callable(options[name]):
             raise ConfigError(f"{place}: {name} must be a function")
+    for name in ("pages",):
+        if not isinstance(options.get(name, False), bool):
+            raise ConfigError(f"{place}: {name} must be True or False")
     for name in ("description", "stub", "dependency"):
         if not isinstance(options.get(name) or "", str):
             raise ConfigError(f"{place}: {name} must be a text")

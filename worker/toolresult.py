@@ -2,54 +2,30 @@
 
 Foreign values are hostile by accident: reprs that raise, structures that contain themselves,
 numbers with a million digits, half a surrogate pair. Nothing in here may raise for any of them,
-with one exception: an HTTP response that reports an error is an error, not a result.
+with one exception: what reports an error is an error, not a result. That is a response with such
+a status, a redirect that nobody followed, and the HTML page of an error or a login, whatever its
+status. Any other page is told from data, unless the tool says that it returns pages.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
-from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import orjson
-from selectolax.lexbor import LexborHTMLParser
 
 from worker.core.errors import AttemptFailed
-from worker.core.texts import RESULT_CUT
+from worker.core.texts import HTML_PAGE, RESULT_CUT
+from worker.rendering import cleaned, decoded, own_words, rendered
+from worker.webpage import HTML_CHARS_MAX, is_page, page_of
 
 NO_OUTPUT = "(no output)"
-DEPTH_MAX = 32  # deeper than any result that means something
-ITEMS_MAX = 10_000  # per result; beyond that the text would be cut anyway
-HTML_CHARS_MAX = 1_000_000  # at worst some 100 ms; what follows would be cut anyway
-DIGITS_MAX = 4_000  # Python refuses to print more
 EXCERPT_CHARS = 500
+PAGES_MAX = 20  # within one result; more are told but not read
+TITLE_CHARS = 100
 
-_BINARY = "(binary result, {count} bytes, not shown)"
-_UNPRINTABLE = "(a value of type {kind} that cannot be shown)"
-_TOO_DEEP = "(nested too deep)"
-_CYCLE = "(contains itself)"
-
-# Control characters other than tab and newline, and half surrogates: no server wants them.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_HTML_PAGE = re.compile(
-    r"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html|head)\b", re.I
-)
-_HIDDEN = "script, style, noscript, template, svg, iframe, head, nav, [hidden], [aria-hidden=true]"
-_BREAK = "\x1e"  # a control character: `_clean` has removed any that were there before
-_BLOCK_TAG = re.compile(
-    r"(?=</?(?:p|div|section|article|header|footer|main|h[1-6]|li|pre|blockquote|dt|dd|"
-    r"figcaption|ul|ol|br|hr|form|option)\b|<table\b)|(?<=</table>)",
-    re.I,
-)
-# Text between cells would be moved out of the table, so the marks of a row go into its cells.
-_ROW_END = re.compile(r"(?=</t[dh]\s*>\s*</tr\b)", re.I)
-_CELL_END = re.compile(r"(?=</t[dh]\b)", re.I)
-_PREFORMATTED = re.compile(r"<pre\b.*?</pre>", re.I | re.S)
+_MAY_HOLD_PAGE = re.compile(r"<(?:!doctype\s|html\b|head\b|body\b|title\b)", re.I)
 _NOTHING = frozenset({"", "[]", "{}", "null", '""'})
 
 
@@ -64,19 +40,26 @@ class NormalisedResult:
     empty: bool = False
 
 
-def normalise_result(value: Any, *, max_chars: int, language: str = "en") -> NormalisedResult:
-    """Turn a tool's value into text.
+def normalise_result(
+    value: Any, *, max_chars: int, language: str = "en", pages: bool = False
+) -> NormalisedResult:
+    """Turn a tool's value into text. `pages`: the tool returns web pages on purpose.
 
-    Raises AttemptFailed for a response object (httpx and its like) with a status of 400 or more.
+    Raises AttemptFailed for a response object (httpx and its like) with a status of 300 or more,
+    and for an HTML page that reports an error or asks for a login.
     """
+    is_html = False
     if _is_response(value):
+        is_html = _kind_of(value) in ("text/html", "application/xhtml+xml")
         value = _body_of(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        value = _decode(bytes(value))
-    text = value if type(value) is str else _render(value)
-    text = _clean(text)
-    if _HTML_PAGE.match(text):
-        text = page_text(text)
+        value = decoded(bytes(value))
+    text = value if type(value) is str else rendered(value)
+    text = cleaned(text)
+    if is_html or is_page(text):
+        text = _page_text(text, language) if not pages else page_of(text).text
+    elif _MAY_HOLD_PAGE.search(text):
+        text = _with_pages_told(text, language)
     stripped = text.strip()
     size = len(text.encode("utf-8"))
     if stripped in _NOTHING:
@@ -99,25 +82,70 @@ def cut(text: str, *, max_chars: int, language: str = "en") -> str:
     return text[:head] + pattern.format(count=len(text) - room) + text[-tail:]
 
 
-def page_text(html: str) -> str:
-    """Reduce an HTML page to its title and what a reader would see, a line for each block."""
-    # Marked in the source and not in the tree: on a page of 2 MB that is ten times as fast.
-    html = _PREFORMATTED.sub(lambda m: m[0].replace("\n", _BREAK), html[:HTML_CHARS_MAX])
-    html = _CELL_END.sub(" | ", _ROW_END.sub(_BREAK, _BLOCK_TAG.sub(_BREAK, html)))
-    tree = LexborHTMLParser(html)
-    found = tree.css_first("title")
-    title = _one_line(found.text()) if found else ""
-    for node in tree.css(_HIDDEN):
-        node.decompose()
-    root = tree.body or tree.root
-    text = root.text() if root is not None else ""
-    lines = (_one_line(line).strip("| ") for line in text.split(_BREAK))
-    body = "\n".join(filter(None, lines))
-    return "\n\n".join(filter(None, (title, body)))
+# --- pages --------------------------------------------------------------------------------------
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.replace(_BREAK, " ").split())
+def _page_text(html: str, language: str) -> str:
+    """Tell a page from data: an error or a login is raised, JSON in a page's clothes is JSON."""
+    page = page_of(html)
+    status = page.status
+    if status is not None:
+        title = page.title or page.body.partition("\n")[0]
+        raise AttemptFailed(
+            f"an HTML page came instead of data: {title[:TITLE_CHARS]}",
+            kind="rate_limited" if status == 429 else "http_5xx" if status >= 500 else "http_4xx",
+            status_code=status,
+        )
+    if page.raw[:1] in ("{", "[") and _loaded(page.raw) is not None:
+        return page.raw
+    return _told(page.text, language) if page.text else ""
+
+
+def _told(text: str, language: str) -> str:
+    return HTML_PAGE.get(language, HTML_PAGE["en"]).format(text=text)
+
+
+def _with_pages_told(text: str, language: str) -> str:
+    """Reduce the pages that are values within JSON text."""
+    value = _loaded(text) if text.lstrip()[:1] in ("{", "[") else None
+    if value is None:
+        return text
+    told = _Within(language)
+    try:
+        value = told.of(value)
+    except RecursionError:
+        return text
+    return orjson.dumps(value).decode() if told.pages else text
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
+
+
+class _Within:
+    """Walks JSON values and reduces the pages among them, for as long as it is worth it."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self._chars = 0
+        self.pages = 0
+
+    def of(self, value: Any) -> Any:
+        """Return the value with its pages reduced."""
+        if isinstance(value, dict):
+            return {key: self.of(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if not isinstance(value, str) or not is_page(value):
+            return value
+        self.pages += 1
+        self._chars += len(value)
+        if self.pages > PAGES_MAX or self._chars > HTML_CHARS_MAX:
+            return _told("…", self._language)
+        return _told(page_of(value).text, self._language)
 
 
 # --- response objects ---------------------------------------------------------------------------
@@ -141,8 +169,10 @@ def _body_of(response: Any) -> Any:
         raise AttemptFailed(
             f"the response was not read ({type(error).__name__})", retryable=False
         ) from error
-    if status >= 400:
-        excerpt = cut(_clean(_text_of(content)).strip(), max_chars=EXCERPT_CHARS)
+    if status >= 300:
+        excerpt = cut(_excerpt(cleaned(_text_of(content))), max_chars=EXCERPT_CHARS)
+        if status < 400:
+            excerpt = "a redirect, which is not followed"
         kind = "http_5xx" if status >= 500 else "http_4xx"
         raise AttemptFailed(
             f"HTTP {status}: {excerpt}" if excerpt else f"HTTP {status}",
@@ -150,153 +180,34 @@ def _body_of(response: Any) -> Any:
             status_code=status,
             retry_after_seconds=_retry_after(response),
         )
-    kind = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+    kind = _kind_of(response)
     textual = kind.startswith("text/") or kind.endswith(("json", "xml")) or not kind
     if not textual or not isinstance(content, bytes):
         return content
+    if "charset" not in str(response.headers.get("content-type", "")).lower():
+        text = own_words(content)
+        if text is not None:
+            return text
     try:
         return response.text
     except Exception:  # an encoding that does not exist
         return content
 
 
+def _kind_of(response: Any) -> str:
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def _excerpt(text: str) -> str:
+    return page_of(text).text if is_page(text) else text.strip()
+
+
 def _text_of(content: Any) -> str:
     if isinstance(content, bytes):
-        return _decode(content)
+        return decoded(content)
     return content if isinstance(content, str) else ""
 
 
 def _retry_after(response: Any) -> float | None:
     text = str(response.headers.get("retry-after", "")).strip()
     return float(text) if text.isascii() and text.isdigit() else None
-
-
-def _decode(raw: bytes) -> str:
-    """Take UTF-8 text as text; anything else is binary and never shown raw."""
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return _BINARY.format(count=len(raw))
-    if "\x00" in text or len(_CONTROL.findall(text[:4096])) > len(text[:4096]) // 10:
-        return _BINARY.format(count=len(raw))
-    return text
-
-
-# --- values -------------------------------------------------------------------------------------
-
-
-def _render(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str) and not isinstance(value, Enum):
-        return _safely(lambda: str.__str__(value), value)
-    if isinstance(value, bool) or (isinstance(value, float) and type(value) is float):
-        return json.dumps(value)
-    try:
-        # The fast road; orjson refuses everything odd instead of guessing.
-        dumped = orjson.dumps(value).decode()
-    except (TypeError, ValueError, RecursionError):
-        dumped = "null"
-    if dumped[0] == '"':  # an enum, a date: text, and text has no quotes around it
-        return str(orjson.loads(dumped))
-    if "null" not in dumped:  # which may be a NaN, and "no number" is not "nothing"
-        return dumped
-    plain = _Plain().of(value, 0)
-    if isinstance(plain, str):
-        return plain
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-
-
-class _Plain:
-    """Turns anything into JSON values, with a limit on depth and on the number of items."""
-
-    def __init__(self) -> None:
-        self._open: set[int] = set()
-        self._items = 0
-
-    def of(self, value: Any, depth: int) -> Any:
-        """Return the JSON value that stands for `value`."""
-        if value is None or value is True or value is False:
-            return value
-        kind = type(value)
-        if kind is str:
-            return value
-        if kind is int:
-            return _number(value)
-        if kind is float:
-            return value if value - value == 0 else str(value)
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return _decode(bytes(value))
-        self._items += 1
-        if depth >= DEPTH_MAX or self._items > ITEMS_MAX:
-            return _TOO_DEEP if depth >= DEPTH_MAX else "…"
-        if id(value) in self._open:
-            return _CYCLE
-        self._open.add(id(value))
-        try:
-            return self._container(value, depth + 1)
-        except Exception:  # a foreign object whose fields, items or repr raise
-            return _UNPRINTABLE.format(kind=kind.__name__)
-        finally:
-            self._open.discard(id(value))
-
-    def _container(self, value: Any, depth: int) -> Any:
-        if isinstance(value, Enum):
-            return self.of(value.value, depth)
-        if isinstance(value, Mapping):
-            pairs = list(value.items())[:ITEMS_MAX]
-            return {_key(key): self.of(item, depth) for key, item in pairs}
-        if isinstance(value, (list, tuple, Set)):
-            return [self.of(item, depth) for item in list(value)[:ITEMS_MAX]]
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = dataclasses.fields(value)
-            return {f.name: self.of(getattr(value, f.name), depth) for f in fields}
-        if hasattr(type(value), "model_dump"):
-            return self.of(value.model_dump(), depth)
-        if isinstance(value, (str, int, float)):
-            return self.of(_builtin(value), depth)
-        if hasattr(value, "isoformat"):
-            return str(value.isoformat())
-        if _has_no_text(type(value)):
-            return _UNPRINTABLE.format(kind=type(value).__name__)  # only an address in memory
-        return str(value)
-
-
-def _has_no_text(kind: type[Any]) -> bool:
-    """Say whether str() would only tell an address in memory."""
-    return not {kind.__str__, kind.__repr__} - {object.__str__, object.__repr__}
-
-
-def _builtin(value: Any) -> Any:
-    for kind in (str, int, float):
-        if isinstance(value, kind):
-            return kind.__str__(value) if kind is str else kind(value)
-    return value
-
-
-def _number(value: int) -> int | str:
-    """Numbers that Python refuses to print stay a statement of their size."""
-    digits = int(value.bit_length() * 0.30103) + 1
-    return value if digits <= DIGITS_MAX else f"(a number of about {digits} digits)"
-
-
-def _key(key: Any) -> str:
-    return key if type(key) is str else _safely(lambda: str(key), key)
-
-
-def _safely(make: Any, value: Any) -> str:
-    try:
-        made = make()
-    except Exception:  # a foreign __str__ or __repr__ may raise anything
-        return _UNPRINTABLE.format(kind=type(value).__name__)
-    return made if isinstance(made, str) else ""
-
-
-def _clean(text: str) -> str:
-    """Mend surrogate pairs, replace lone halves, drop control characters, unify line ends."""
-    if text.isascii() and text.isprintable():
-        return text
-    if _SURROGATE.search(text):
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROL.sub("", text)

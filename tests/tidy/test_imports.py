@@ -34,7 +34,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "telemetry": {"core"},
     "toolcontext": {"core"},
     "toolkit": {"core", "toolcontext"},
-    "toolresult": {"core"},
+    "rendering": set(),
+    "webpage": set(),
+    "toolresult": {"core", "rendering", "webpage"},
     "outbound": {"core"},
     "http": {"core", "outbound", "telemetry"},
     "guard": {"core", "telemetry"},
@@ -89,6 +91,7 @@ MAY_KNOW: dict[str, set[str]] = {
         "worker/running/toolguard.py",
         "worker/store/codec.py",
         "worker/telemetry/lines.py",
+        "worker/rendering.py",
         "worker/toolresult.py",
         "worker/web/",
     },
@@ -101,7 +104,7 @@ MAY_KNOW: dict[str, set[str]] = {
     },
     "pydantic_settings": {"worker/configuration.py", "worker/settings.py"},
     "pytest": {"worker/testing/"},  # suites are tests, shipped for other people's adapters
-    "selectolax": {"worker/toolresult.py"},
+    "selectolax": {"worker/webpage.py"},
     "sqlite3": {
         *("worker/sqlitefile.py", "worker/sqliteopen.py", "worker/sqliteschema.py"),
         *("worker/queues/sqlite.py", "worker/store/sqlite.py", "worker/store/sqlite_mail.py"),

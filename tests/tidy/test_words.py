@@ -16,9 +16,10 @@ MAY_CATCH_ALL = {
     "worker/guard/guard.py": "the attempt itself",
     "worker/guard/threads.py": "the attempt of a sync tool, in its thread",
     "worker/guard/verdict.py": "a user's classifier, or an error whose attributes raise",
+    "worker/rendering.py": "a foreign value may raise anything when it is looked at",
     "worker/running/observe.py": "a tool's error whose text raises costs one call, not the run",
     "worker/sqlitefile.py": "what a caller's transaction raises is that caller's answer",
-    "worker/toolresult.py": "a foreign value may raise anything when it is looked at",
+    "worker/toolresult.py": "a foreign response may raise anything when it is looked at",
     # A telemetry listener: it can never hurt the caller.
     "worker/telemetry/lines.py": "a foreign value whose text raises costs no log line",
     "worker/telemetry/metrics.py": "a reader that raises; the other values are worth a scrape",

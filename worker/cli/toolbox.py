@@ -104,6 +104,7 @@ def tool_to_wire(tool: Any) -> dict[str, Any]:
         "stub": tool.stub,
         "stale_seconds": tool.stale_seconds,
         "sequential": tool.sequential,
+        "pages": tool.pages,
         "source": f"{tool.source_file}:{tool.source_line}",
         "parameters": tool.parameters,
     }

@@ -87,6 +87,10 @@ RESULT_CUT = {
     "zh": "\n[… 已截断 truncated:省略 {count} 个字符 …]\n",
     "en": "\n[… truncated: {count} characters omitted …]\n",
 }
+HTML_PAGE = {
+    "zh": "[以下是一个网页的文字,不是数据。]\n{text}",
+    "en": "[The text of a web page, not data.]\n{text}",
+}
 NOTE_STUB = {
     "zh": "注意:{stub}({tool})。",
     "en": "Note: {stub} ({tool} is unavailable).",

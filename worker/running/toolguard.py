@@ -46,11 +46,12 @@ class ToolGuards:
 
             async def attempt(info: AttemptInfo) -> Any:
                 value = await tool.call(arguments, context)
-                return shaped(value, max_chars, context.language)
+                return shaped(value, tool, max_chars, context.language)
         else:
 
             def attempt(info: AttemptInfo) -> Any:
-                return shaped(tool.call(arguments, context), max_chars, context.language)
+                value = tool.call(arguments, context)
+                return shaped(value, tool, max_chars, context.language)
 
         return await self._guards.get(tool.dependency).call(
             attempt,
@@ -76,7 +77,9 @@ class ToolGuards:
             value = tool.call_verify(arguments, context)
             if isinstance(value, Awaitable):
                 value = await value
-            return None if value is None else shaped(value, max_chars, context.language)
+            if value is None:
+                return None
+            return shaped(value, tool, max_chars, context.language)
 
         policy = replace(self._policy(tool), fallback=None, repeatable=True)
         guard = self._guards.get(tool.dependency)
@@ -151,9 +154,9 @@ def policies_of(
     return policies
 
 
-def shaped(value: Any, max_chars: int, language: str) -> dict[str, Any]:
+def shaped(value: Any, tool: Tool, max_chars: int, language: str) -> dict[str, Any]:
     """A tool's value as text for the model, with what was learned on the way; JSON throughout."""
-    result = normalise_result(value, max_chars=max_chars, language=language)
+    result = normalise_result(value, max_chars=max_chars, language=language, pages=tool.pages)
     return {
         "content": result.content,
         "result_bytes": result.result_bytes,
@@ -177,7 +180,7 @@ def _alternative(tool: Tool) -> Callable[[AttemptInfo], Any]:
         value = tool.call_alternative(asked.arguments, asked.context)
         if isinstance(value, Awaitable):
             value = await value
-        return shaped(value, asked.max_chars, asked.context.language)
+        return shaped(value, tool, asked.max_chars, asked.context.language)
 
     return alternative
 
