@@ -12,7 +12,8 @@ from typing import Any, Self, TextIO
 import orjson
 
 from worker import assembly
-from worker.configuration import Loaded, effective, listening_address, load, named
+from worker.checks import listening_address
+from worker.configuration import Loaded, effective, load, named
 from worker.consuming.publishing import Publisher
 from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task

@@ -174,8 +174,8 @@ def build_runner(
     opening = Opening(
         limits=settings.limits(),
         deadline_seconds=settings.deadline,
-        steps_ceiling=settings.loop.steps_ceiling,
         history_messages_max=settings.max_history_messages,
+        steps=settings.step_policy(),
         system_prompt=settings.system_prompt,
     )
     return Runner(

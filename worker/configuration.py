@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
+from worker.checks import check
 from worker.core.errors import ConfigError
 from worker.guardsettings import GuardOverride
 from worker.section import Section
@@ -86,19 +87,6 @@ def tool_variables(environ: Mapping[str, str] | None = None) -> Iterator[Setting
         yield Setting(name, masked(environ.get(name) or None), source, None, description)
 
 
-def listening_address(value: str, *, setting: str) -> tuple[str, int] | None:
-    """Read `host:port`, `[::1]:port`, `:port` (loopback) or `off`. Raises ConfigError."""
-    text = value.strip()
-    if text.lower() in ("off", "none", ""):
-        return None
-    host, _, port = text.rpartition(":")
-    host = host.strip("[]") or "127.0.0.1"
-    if not port.isascii() or not port.isdigit() or int(port) > 65535 or "/" in host:
-        usual = Settings.model_fields["admin" if setting.endswith("ADMIN") else "http"].default
-        raise ConfigError(f"{setting}: {value!r} is not an address; write {usual}, or off")
-    return host, int(port)
-
-
 @contextlib.contextmanager
 def named(setting: str) -> Iterator[None]:
     """Let an error say which setting it is about; adapters are told no names of settings."""
@@ -109,60 +97,6 @@ def named(setting: str) -> Iterator[None]:
         if full in text:
             raise
         raise type(error)(f"{full}: {text.removeprefix(f'{setting}: ')}") from error
-
-
-def check(settings: Settings) -> None:
-    """Hold settings against each other. Raises ConfigError.
-
-    Options whose feature is not built yet are refused, never ignored (decisions.md 12).
-    """
-    guard, queue, worker = settings.guard, settings.queue, settings.worker
-    listening_address(settings.admin, setting="LOOPWORKER_ADMIN")
-    listening_address(settings.http, setting="LOOPWORKER_HTTP")
-    _require(
-        not settings.model_fallbacks,
-        "LOOPWORKER_MODEL_FALLBACKS: fallback models are not built yet; leave it empty",
-    )
-    _require(
-        guard.deadline_seconds >= guard.timeout_seconds,
-        f"LOOPWORKER_GUARD__DEADLINE_SECONDS ({guard.deadline_seconds:g}) is shorter than"
-        f" LOOPWORKER_GUARD__TIMEOUT_SECONDS ({guard.timeout_seconds:g}); no attempt could finish",
-    )
-    _require(
-        guard.fail_max >= guard.attempts + 2,
-        f"LOOPWORKER_GUARD__FAIL_MAX ({guard.fail_max}) must be at least GUARD__ATTEMPTS + 2"
-        f" ({guard.attempts + 2}), or one unlucky call opens the breaker alone",
-    )
-    _require(
-        guard.window_calls_min <= guard.window_calls,
-        "LOOPWORKER_GUARD__WINDOW_CALLS_MIN is larger than GUARD__WINDOW_CALLS:"
-        " the ratios would never count",
-    )
-    _require(
-        guard.open_seconds <= guard.open_seconds_max,
-        "LOOPWORKER_GUARD__OPEN_SECONDS is larger than GUARD__OPEN_SECONDS_MAX",
-    )
-    _require(
-        worker.drain_seconds + 5 <= worker.termination_grace_seconds,
-        f"LOOPWORKER_WORKER__DRAIN_SECONDS ({worker.drain_seconds:g}) + 5 s must fit into"
-        f" WORKER__TERMINATION_GRACE_SECONDS ({worker.termination_grace_seconds:g}),"
-        " or the platform kills the worker while it drains",
-    )
-    _require(
-        settings.max_steps <= settings.loop.steps_ceiling,
-        f"LOOPWORKER_MAX_STEPS ({settings.max_steps}) is above LOOP__STEPS_CEILING"
-        f" ({settings.loop.steps_ceiling})",
-    )
-    _require(
-        settings.loop_stuck_seconds <= queue.lease_seconds,
-        f"LOOPWORKER_WORKER__LOOP_STUCK_SECONDS ({settings.loop_stuck_seconds:g}) is longer than"
-        f" QUEUE__LEASE_SECONDS ({queue.lease_seconds:g}): a stuck worker would keep its tasks",
-    )
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise ConfigError(message)
 
 
 def _read_file(
@@ -279,7 +213,7 @@ def _explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> 
         secret = isinstance(problem.get("input"), SecretStr) or place[-1] in ("api_key",)
         shown = "" if secret or problem["type"] == "missing" else f", got {problem['input']!r:.80}"
         wanted = _wanted(place)
-        wrong = f"must be {wanted}" if wanted else problem["msg"]
+        wrong = f"must be {wanted}" if wanted else problem["msg"].removeprefix("Value error, ")
         lines.append(f"{_variable(place)}{where}: {wrong}{shown}")
     return "\n".join(lines)
 

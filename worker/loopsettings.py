@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from worker.core.steps import ADAPTIVE, BY_TASK, FIXED, StepTable, read_policy
 from worker.section import Section
+
+
+def _policy(value: Any) -> Any:
+    """Read MAX_STEPS, and write it in one way: 8, by_task, 8+adaptive."""
+    base, steps, is_adaptive = read_policy(value)
+    if base == FIXED and not is_adaptive:
+        return steps
+    return (str(steps) if base == FIXED else base) + (f"+{ADAPTIVE}" if is_adaptive else "")
+
+
+StepsPolicy = Annotated[int | str, BeforeValidator(_policy)]
 
 
 class LoopSettings(Section):
@@ -28,3 +40,43 @@ class LoopSettings(Section):
     steps_ceiling: int = Field(
         50, ge=1, le=1000, description="How far a task may raise its own max_steps."
     )
+
+
+class StepSettings(Section):
+    """The numbers behind the policies of MAX_STEPS; see worker/core/steps.py."""
+
+    adaptive_extra: int = Field(
+        4, ge=0, le=100, description="adaptive: steps that failures may add to a run."
+    )
+    exploration_max: int = Field(20, ge=2, le=1000, description="by_task: most of an exploration.")
+    exploration_min: int = Field(8, ge=2, le=1000, description="by_task: least of an exploration.")
+    exploration_tokens: int = Field(
+        50, ge=1, le=100_000, description="by_task: tokens of its question that earn a step more."
+    )
+    length_max: int = Field(12, ge=2, le=1000, description="by_length: most steps.")
+    length_min: int = Field(3, ge=2, le=1000, description="by_length: least steps.")
+    length_tokens: int = Field(
+        60, ge=1, le=100_000, description="by_length: tokens of the question that earn a step more."
+    )
+    lookup_max: int = Field(
+        3, ge=2, le=1000, description="by_task: a single lookup that takes arguments."
+    )
+    lookup_min: int = Field(
+        2, ge=2, le=1000, description="by_task: a single lookup that takes none."
+    )
+    several_max: int = Field(7, ge=2, le=1000, description="by_task: several things, most.")
+    several_min: int = Field(5, ge=2, le=1000, description="by_task: several things, least.")
+
+    def table(self) -> StepTable:
+        """The same numbers for the core."""
+        return StepTable(**self.model_dump())
+
+
+def steps_most(policy: int | str, steps: StepSettings) -> int:
+    """The most steps that a policy gives before anything fails."""
+    base, fixed, _ = read_policy(policy)
+    if base == FIXED:
+        return fixed
+    if base == BY_TASK:
+        return max(steps.lookup_max, steps.several_max, steps.exploration_max)
+    return steps.length_max

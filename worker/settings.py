@@ -12,8 +12,9 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from worker.core.limits import Limits
+from worker.core.steps import StepPolicy, read_policy
 from worker.guardsettings import GuardOverride, GuardSettings
-from worker.loopsettings import LoopSettings
+from worker.loopsettings import LoopSettings, StepSettings, StepsPolicy
 from worker.section import Seconds, Section
 
 
@@ -117,7 +118,9 @@ class Settings(Section):
     max_result_chars: int = Field(
         20_000, ge=100, le=10_000_000, description="Longest tool result the model sees; cut after."
     )
-    max_steps: int = Field(8, ge=1, le=1000, description="Model replies in one run.")
+    max_steps: StepsPolicy = Field(
+        8, description="Model replies in one run: a number, by_task, by_length; +adaptive."
+    )
     model: str | None = Field(None, min_length=1, description="Name of the model to ask for.")
     model_attempts: int = Field(4, ge=1, le=20, description="Attempts of one model call.")
     model_backoff: Seconds = Field(
@@ -143,6 +146,7 @@ class Settings(Section):
     retention: Seconds = Field(
         604_800.0, ge=0, description="How long finished runs and results are kept."
     )
+    steps: StepSettings = Field(default_factory=StepSettings)
     store_url: str | None = Field(
         None, description="Journal and results; the queue's engine unless set."
     )
@@ -177,10 +181,14 @@ class Settings(Section):
     def limits(self) -> Limits:
         """The caps of a run as the settings have them; a task may narrow them."""
         return Limits(
-            max_steps=self.max_steps,
             max_calls_per_step=self.loop.max_calls_per_step,
             max_invalid_turns=self.loop.max_invalid_turns,
             max_empty_replies=self.loop.max_empty_replies,
             max_repeats=self.loop.max_repeats,
             honesty_gate=self.loop.honesty_gate,
         )
+
+    def step_policy(self) -> StepPolicy:
+        """How many steps a run gets."""
+        base, steps, is_adaptive = read_policy(self.max_steps)
+        return StepPolicy(base, steps, is_adaptive, self.loop.steps_ceiling, self.steps.table())

@@ -13,7 +13,7 @@ ALL = words_of(TOOLS.values())
 
 def names(question, tools=ALL):
     """The names of the tools that fit."""
-    return [tool.name for tool in fitting(question, tools)]
+    return [fit.tool.name for fit in fitting(question, tools)]
 
 
 def test_a_question_that_needs_no_tool_fits_none():

@@ -159,6 +159,18 @@ def test_remove_takes_out_only_the_sentences_with_an_invention():
     assert "415" not in text
 
 
+def test_remove_ends_a_chinese_sentence_at_its_full_width_mark():
+    """An exclamation in full width ends a sentence like one that is not."""
+    evidence = Evidence("股价?", [("quote", LIVE), ("quote", STUB)], language="zh")
+
+    text, is_altered = enforce(
+        "苹果 227.52\uff01微软 415.30\uff01以上\uff01", evidence, action="remove"
+    )
+
+    assert is_altered
+    assert text.startswith("苹果 227.52\uff01以上\uff01")
+
+
 @pytest.mark.parametrize(
     ("observation", "is_gated"),
     [

@@ -333,3 +333,12 @@ async def test_invoke_refuses_what_does_not_fit():
     with pytest.raises(ToolError, match="number: must be integer"):
         await double.invoke(ToolContext(), {"number": "x"})
     assert await double.invoke(ToolContext(), {"number": 4}) == 8
+
+
+def test_an_args_section_may_be_written_in_chinese():
+    """参数 with a colon of either width heads it, and either separates a name from its text."""
+    from worker.toolkit.docstring import parameter_docs
+
+    doc = "查询。\n\n参数\uff1a\n    order_id\uff1a订单号\n    region: 地区"
+
+    assert parameter_docs(doc) == {"order_id": "订单号", "region": "地区"}

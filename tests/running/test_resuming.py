@@ -23,7 +23,7 @@ async def interrupted(worker, *events, task_id="t1"):
     await worker._open()
     task = Task(task_id, "send the mail")
     opened = await worker.store.open(task_id, owner="dead", lease_seconds=5)
-    opening = Opening(Limits(), 60.0, 50, 200)
+    opening = Opening(Limits(), 60.0, 200)
     begun = open_run(task, opening, now=1_790_000_000.0, tools=worker.registry.names)
     begun = Started(**{f: getattr(begun, f) for f in begun.__slots__} | {"deadline": None})
     await worker.store.append(opened.run, [begun, *events])

@@ -56,6 +56,7 @@ EVENT = st.one_of(
         tools=st.lists(ANY_TEXT, max_size=2).map(tuple),
         language=st.sampled_from(["zh", "en"]),
         history=st.lists(OBJECT, max_size=2).map(tuple),
+        steps_bound=COUNT,
     ),
     st.builds(events.ModelReplied, NUMBER, REPLY),
     st.builds(events.ModelFailed, NUMBER, ANY_TEXT, ANY_TEXT, st.booleans(), ANY_TEXT, MAYBE),
@@ -65,6 +66,7 @@ EVENT = st.one_of(
     st.builds(events.ApprovalAsked, NUMBER, ANY_TEXT, ANY_TEXT, NUMBER),
     st.builds(events.JobStarted, NUMBER, ANY_TEXT, ANY_TEXT, NUMBER, MAYBE, ANY_TEXT),
     st.builds(events.JobPolled, NUMBER, ANY_TEXT, MAYBE),
+    st.builds(events.StepsChanged, NUMBER, COUNT, ANY_TEXT),
     st.builds(events.Parked, NUMBER, ANY_TEXT, MAYBE, st.none() | ANY_TEXT),
     st.builds(events.Resumed, NUMBER, COUNT, ANY_TEXT),
     st.builds(

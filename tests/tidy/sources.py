@@ -13,7 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("worker", "tools")
 
 # A room may be more than one file: these modules live in the room of their neighbour.
-ROOM_OF = {"assembly": "app", "configuration": "settings", "observability": "app"}
+ROOM_OF = {
+    "assembly": "app",
+    "checks": "settings",
+    "configuration": "settings",
+    "observability": "app",
+}
 
 
 @functools.cache

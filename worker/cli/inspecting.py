@@ -139,7 +139,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 def _still(settings: Settings) -> Iterator[Finding]:
     """Check what needs no connection."""
-    from worker.configuration import listening_address
+    from worker.checks import listening_address
     from worker.core.errors import ConfigError
     from worker.web.gate import check_exposure
 

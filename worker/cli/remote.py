@@ -22,7 +22,7 @@ class NobodyAnswers(CommandFailed):
 
 def split_address(address: str, *, setting: str) -> tuple[str, int]:
     """Read host:port; an address that means all interfaces is asked on loopback."""
-    from worker.configuration import listening_address
+    from worker.checks import listening_address
 
     found = listening_address(address, setting=setting)
     if found is None:

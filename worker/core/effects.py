@@ -43,6 +43,14 @@ class AddNote:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeSteps:
+    """Write into the journal that the run gets another number of steps."""
+
+    max_steps: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Park:
     """Let go of the run until a time; `call_id` when it waits for one call alone."""
 
@@ -63,4 +71,4 @@ class Finish:
     attempted: bool = True
 
 
-Effect = CallModel | CallTools | AddNote | Park | Finish
+Effect = CallModel | CallTools | AddNote | ChangeSteps | Park | Finish

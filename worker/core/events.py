@@ -26,6 +26,7 @@ class Started:
     language: str  # zh | en: the language of the question
     history: tuple[dict[str, Any], ...] = ()  # messages of the session, as loaded
     deadline: float | None = None  # when the run has to be over
+    steps_bound: int = 0  # how far failures may raise max_steps; 0: not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,15 @@ class JobPolled:
 
 
 @dataclass(frozen=True, slots=True)
+class StepsChanged:
+    """The run may take another number of steps from here on."""
+
+    at: float
+    max_steps: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Parked:
     """The run waits for a time, a job or a person, holding nothing."""
 
@@ -159,6 +169,7 @@ Event = (
     | ApprovalAsked
     | JobStarted
     | JobPolled
+    | StepsChanged
     | Parked
     | Resumed
     | Decided

@@ -23,7 +23,8 @@ _SAME_SUBJECT, _SAME_NAME, _SAME_WORD, _SAME_RUN, _LONG_RUN = 3.0, 2.0, 1.0, 2.0
 _WORD = re.compile(r"[a-z][a-z0-9]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _HAN = re.compile(r"[\u3400-\u9fff]{2,}")
-_SENTENCE = re.compile(r"[。.!!??\n]")
+_SENTENCE = re.compile(r"[。.!?\uff01\uff1f\n]")
+_NARROW = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}  # full width to ASCII
 _URL = re.compile(r"https?://\S+")
 _CODE = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z_-]*\d)[A-Za-z0-9][A-Za-z0-9_.-]{3,}")
 _TICKER = re.compile(r"(?<![A-Za-z])[A-Z]{2,5}(?![A-Za-z])|\b\d{6}\.(?:SS|SZ|HK)\b")
@@ -76,12 +77,12 @@ _NEEDS_NO_TOOL = re.compile(
     re.IGNORECASE,
 )
 _ARITHMETIC = re.compile(
-    r"(?:\s|[\d.,+*/x×÷^%()=?????!!-]|等于|多少|是|几|的|加|减|乘|除|以|和|请|计算|算|一下|结果"
+    r"(?:\s|[\d.,+*/x×÷^%()=?!\u3002-]|等于|多少|是|几|的|加|减|乘|除|以|和|请|计算|算|一下|结果"
     r"|what(?:'s| is)|calculate|compute|times|plus|minus|divided by|of|the|sum|product|square root)+",
     re.IGNORECASE,
 )
 _ASKS_A_FACT = re.compile(
-    r"多少|几[个点号天时岁次]|查|什么时候|哪[里儿个天家位年]|谁|怎么样|如何[??]?$|吗[??]?\s*$|[??]\s*$"
+    r"多少|几[个点号天时岁次]|查|什么时候|哪[里儿个天家位年]|谁|怎么样|如何\??$|吗\??\s*$|\?\s*$"
     r"|\bhow (?:much|many|long|far|old|big)\b|\b(?:what|when|where|who|which)\b|\b(?:find|look up|check|get|show)\b"
     r"|\bis there\b|\bdo (?:i|we) have\b",
     re.IGNORECASE,
@@ -127,15 +128,34 @@ def words_of(tools: Iterable[Described]) -> tuple[ToolWords, ...]:
     return tuple(_tool_words(tool) for tool in tools)
 
 
-def fitting(question: str, tools: Sequence[ToolWords]) -> tuple[ToolWords, ...]:
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A tool that a question is about, and the subjects that they have in common."""
+
+    tool: ToolWords
+    points: float
+    subjects: frozenset[str]
+
+
+def fitting(question: str, tools: Sequence[ToolWords]) -> tuple[Fit, ...]:
     """The tools that the question is about, the best first; none for a question that needs none."""
     text = _asked_part(question)
     if not tools or _NEEDS_NO_TOOL.search(text) or _ARITHMETIC.fullmatch(text):
         return ()
     asked = _Asked(text)
-    scored = [(asked.points(tool), tool) for tool in tools]
-    fit = [(points, tool) for points, tool in scored if points >= ENOUGH]
-    return tuple(tool for _, tool in sorted(fit, key=lambda row: -row[0]))
+    scored = [Fit(tool, asked.points(tool), asked.subjects & tool.subjects) for tool in tools]
+    return tuple(sorted((f for f in scored if f.points >= ENOUGH), key=lambda f: -f.points))
+
+
+def things(fits: Sequence[Fit]) -> int:
+    """How many different things are asked for: tools that share a subject are for one of them."""
+    covered: set[str] = set()
+    count = 0
+    for fit in fits:
+        if fit.subjects - covered:
+            covered |= fit.subjects
+            count += 1
+    return max(count, min(1, len(fits)))
 
 
 class _Asked:
@@ -168,10 +188,10 @@ class _Asked:
 
 def _asked_part(question: str) -> str:
     text = question.strip()
-    if len(text) <= QUESTION_CHARS_MAX:
-        return text
-    half = QUESTION_CHARS_MAX // 2
-    return f"{text[:half]}\n{text[-half:]}"
+    if len(text) > QUESTION_CHARS_MAX:
+        half = QUESTION_CHARS_MAX // 2
+        text = f"{text[:half]}\n{text[-half:]}"
+    return text.translate(_NARROW)
 
 
 def _tool_words(tool: Described) -> ToolWords:

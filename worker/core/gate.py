@@ -31,8 +31,10 @@ _OPERANDS_MAX = 300  # among more numbers almost everything is the sum of two
 _CHARACTERS_MAX = 200_000
 _LATER_AT_MOST = 1.25  # told 27 s, "30 seconds" is honest
 _CENTS = re.compile(r"(?:cents?|分|fen)[\"']?\s*[:=]\s*([0-9]{1,15})\b", re.IGNORECASE)
-_SENTENCE = re.compile(r"[^。!?;!?;\n]*?(?:[。!?;!?;\n]+|[.](?=\s|$)\s*|$)")
-_LISTED = re.compile(r"[、,,;;和与及跟]|\b(?:and|or)\b")
+_SENTENCE = re.compile(
+    r"[^。!?;\uff01\uff1f\uff1b\n]*?(?:[。!?;\uff01\uff1f\uff1b\n]+|[.](?=\s|$)\s*|$)"
+)
+_LISTED = re.compile(r"[、,;\uff0c\uff1b和与及跟]|\b(?:and|or)\b")
 _CODE = re.compile(r"[0-9]{4,}")
 _DAYS = {"昨": -1, "yesterday": -1, "明": 1, "tomorrow": 1, "后天": 2}
 

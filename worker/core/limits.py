@@ -67,7 +67,6 @@ def final_status(status: str) -> str:
 class Limits:
     """The caps of one run. Everything has a limit; None means that this one is off."""
 
-    max_steps: int = 8  # model replies; the last one has to be an answer
     max_calls_per_step: int = 32  # calls in one reply; more are answered `skipped`
     max_invalid_turns: int = 3  # replies in a row in which no call could be run (models.md R7)
     max_empty_replies: int = 2  # empty replies asked again before `empty_response`

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from worker.core import ending
+from worker.core import ending, remaining
 from worker.core.digest import arguments_hash
-from worker.core.effects import AddNote, CallModel, CallTools, Effect, Park
+from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, Effect, Park
 from worker.core.errors import IllegalEvent
 from worker.core.events import (
     ApprovalAsked,
@@ -30,16 +30,16 @@ from worker.core.events import (
     Parked,
     Resumed,
     Started,
+    StepsChanged,
     ToolReturned,
     ToolStarted,
 )
 from worker.core.limits import Limits
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
-from worker.core.texts import LAST_STEP, NUDGE, REPEATED_CALL, STEPS_LEFT, TOO_MANY_CALLS
+from worker.core.steps import after_failures
+from worker.core.texts import NUDGE, REPEATED_CALL, TOO_MANY_CALLS
 from worker.core.transcript import Transcript
 from worker.core.waiting import Sorted, Waiting
-
-_TELL_STEPS_LEFT = 2  # from here on the model is told how many steps are left
 
 
 class Loop:
@@ -58,6 +58,8 @@ class Loop:
         self.waiting = Waiting()
         self.ended: Ended | None = None
         self.observed: list[tuple[int, ToolCall, Observation]] = []
+        self.steps_changed: StepsChanged | None = None
+        self.failed_steps = 0
         self.invalid_turns = 0
         self.empty_replies = 0
         self.empty_results = 0
@@ -85,8 +87,17 @@ class Loop:
 
     @property
     def max_steps(self) -> int:
-        """The bound of this run, as decided when it began."""
-        return self.started.max_steps if self.started else self.limits.max_steps
+        """The bound of this run: as decided when it began, or changed since."""
+        if self.steps_changed is not None:
+            return self.steps_changed.max_steps
+        return self.started.max_steps if self.started else 0
+
+    @property
+    def max_steps_reason(self) -> str:
+        """Why it is that many."""
+        if self.steps_changed is not None:
+            return self.steps_changed.reason
+        return self.started.max_steps_reason if self.started else ""
 
     @property
     def deadline(self) -> float | None:
@@ -163,6 +174,9 @@ class Loop:
         return Park(self.waiting.reason(waiting), until, only)
 
     def _next_thought(self, now: float) -> Effect:
+        more = self._more_steps()
+        if more is not None:
+            return more
         left = self.max_steps - self.replies
         if left <= 0:
             return ending.out_of_steps(self)
@@ -173,17 +187,18 @@ class Loop:
         assert self._transcript is not None
         return CallModel(
             step=self.replies + 1,
-            messages=self._transcript.messages(passing_note=self._steps_note(left)),
+            messages=self._transcript.messages(passing_note=remaining.note_of(self, now)),
             allow_calls=left > 1,
             seconds_left=ending.seconds_left(self, now),
         )
 
-    def _steps_note(self, left: int) -> str | None:
-        if left == 1 and (self.replies or self.max_steps > 1):
-            return LAST_STEP[self.language]
-        if left <= _TELL_STEPS_LEFT and self.replies:
-            return STEPS_LEFT[self.language].format(left=left)
-        return None
+    def _more_steps(self) -> ChangeSteps | None:
+        assert self.started is not None
+        bound, failed = self.started.steps_bound, self.failed_steps
+        due = after_failures(self.started.max_steps, bound=bound, failed_steps=failed)
+        if due <= self.max_steps:
+            return None
+        return ChangeSteps(due, f"adaptive: {failed} of {self.replies} steps failed")
 
     @property
     def closing_turn_over(self) -> bool:
@@ -215,6 +230,9 @@ class Loop:
                 self._apply_note(event)
             case ApprovalAsked() | Decided() | JobStarted() | JobPolled():
                 self._apply_waiting(event)
+            case StepsChanged():
+                self._refuse_if_acting(event)
+                self.steps_changed = event
             case Parked():
                 self.parked = event
             case Resumed():
@@ -280,6 +298,7 @@ class Loop:
             self._transcript.result(call, observation)
             self.observed.append((self.replies, call, observation))
             self.empty_results = self.empty_results + 1 if observation.empty else 0
+        self.failed_steps += any(_is_failed(observation) for _, observation in rows)
         signature = tuple((c.name, arguments_hash(c.arguments), o.content) for c, o in rows)
         self.repeats = self.repeats + 1 if signature == self._round else 1
         self._round = signature
@@ -301,3 +320,8 @@ class Loop:
     def _refuse_if_acting(self, event: object) -> None:
         if self.pending:
             raise IllegalEvent(f"{type(event).__name__} while {len(self.unanswered)} calls wait")
+
+
+def _is_failed(observation: Observation) -> bool:
+    """Whether the step has to be made up for: the tool failed, or the call could not be run."""
+    return observation.source is Source.ERROR or observation.dependency_failed

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from worker.core.events import Started
+from worker.core.fitting import ToolWords
 from worker.core.history import cut, repaired
 from worker.core.limits import Limits
+from worker.core.steps import StepPolicy, decide
 from worker.core.task import Task
 from worker.core.texts import SYSTEM_PROMPT, language_of
 from worker.core.wireformat import task_to_wire
@@ -19,8 +22,8 @@ class Opening:
 
     limits: Limits
     deadline_seconds: float
-    steps_ceiling: int
     history_messages_max: int
+    steps: StepPolicy = field(default_factory=StepPolicy)
     system_prompt: str | None = None
 
 
@@ -30,17 +33,22 @@ def open_run(
     *,
     now: float,
     tools: tuple[str, ...],
+    words: Sequence[ToolWords] = (),
     history: list[dict[str, Any]] | None = None,
 ) -> Started:
-    """Decide the bounds, the prompt and the history of a new run."""
+    """Decide the bounds, the prompt and the history of a new run.
+
+    `tools` are the names of what is offered, `words` what they are about: policies look at those.
+    """
     language = language_of(task.input)
-    steps, reason = _steps(task, opening)
+    decided = decide(task, opening.steps, words)
     messages = repaired(history or [], language=language)
     return Started(
         at=now,
         task=task_to_wire(task),
-        max_steps=steps,
-        max_steps_reason=reason,
+        max_steps=decided.max_steps,
+        max_steps_reason=decided.reason,
+        steps_bound=decided.bound,
         system_prompt=opening.system_prompt or SYSTEM_PROMPT[language],
         tools=tools,
         language=language,
@@ -52,11 +60,3 @@ def open_run(
 def limits_of(task: Task, limits: Limits) -> Limits:
     """The caps of this run: the settings, narrowed by the task's own budget."""
     return replace(limits, tokens=task.budget.tokens, cost=task.budget.cost)
-
-
-def _steps(task: Task, opening: Opening) -> tuple[int, str]:
-    if task.max_steps is None:
-        return opening.limits.max_steps, "settings"
-    if task.max_steps > opening.steps_ceiling:
-        return opening.steps_ceiling, f"task asked for {task.max_steps}, ceiling"
-    return task.max_steps, "task"

@@ -30,6 +30,14 @@ STEPS_LEFT = {
     "zh": "[还剩 {left} 步。]",
     "en": "[{left} steps left.]",
 }
+BUDGET_LEFT = {
+    "zh": "[预算约剩 {percent}%:请尽快给出答案。]",
+    "en": "[About {percent}% of the budget is left: answer soon.]",
+}
+TIME_LEFT = {
+    "zh": "[约剩 {seconds} 秒:请尽快给出答案。]",
+    "en": "[About {seconds} s are left: answer soon.]",
+}
 REPEATED_CALL = {
     "zh": "[同样的调用已经得到同样的结果 {count} 次。不要再重复;请换一种方式或直接回答。]",
     "en": (
@@ -157,6 +165,7 @@ PROGRESS_RESUMED = {
 }
 PROGRESS_DONE = {"zh": "{tool} 已返回", "en": "{tool} returned"}
 PROGRESS_MODEL_FAILED = {"zh": "模型调用失败:{status}", "en": "The model call failed: {status}"}
+PROGRESS_STEPS = {"zh": "步数上限改为 {steps}", "en": "The run may take {steps} steps now"}
 PROGRESS_PARKED = {"zh": "等待中:{reason}", "en": "Waiting: {reason}"}
 PROGRESS_ENDED = {"zh": "结束,没有答案:{status}", "en": "Ended without an answer: {status}"}
 

@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from worker.core.steps import tokens_in
 from worker.model.standin.rules import respond
 from worker.model.standin.strict import Objection, checked
 
@@ -225,12 +226,6 @@ def _reply(body: dict[str, Any], *, prompt_bytes: int, number: int) -> dict[str,
             "total_tokens": prompt + completion,
         },
     }
-
-
-def tokens_in(text: str) -> int:
-    """Guess the tokens of a text: one for a Chinese character, one for four others."""
-    wide = sum(1 for character in text if character > "\u2e7f")
-    return wide + -(-(len(text) - wide) // 4)
 
 
 async def _events(reply: dict[str, Any], with_usage: bool) -> AsyncIterator[bytes]:

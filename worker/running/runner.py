@@ -7,10 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.core.effects import AddNote, CallModel, CallTools, Finish, Park
+from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, Finish, Park
 from worker.core.ending import observations, result_of
 from worker.core.errors import ModelError
-from worker.core.events import Ended, ModelFailed, ModelReplied, NoteAdded, Resumed
+from worker.core.events import (
+    Ended,
+    ModelFailed,
+    ModelReplied,
+    NoteAdded,
+    Resumed,
+    Started,
+    StepsChanged,
+)
+from worker.core.fitting import ToolWords, words_of
 from worker.core.limits import Status, final_status
 from worker.core.loop import Loop
 from worker.core.messages import Reply, ReplyKind
@@ -24,6 +33,8 @@ from worker.running.recorder import Recorder
 from worker.store.port import Journal, Opened
 from worker.telemetry.signals import RunLoop, Step, StepUpdated
 from worker.telemetry.tell import Telemetry
+
+WORDS_MAX = 256  # sets of tools whose words are kept: tasks name few different ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,7 @@ class Runner:
         self._opening = opening
         self._worker = worker
         self._wall = wall
+        self._words: dict[tuple[str, ...], tuple[ToolWords, ...]] = {}
         self._thinking: dict[str, asyncio.Task[Any]] = {}  # runs that wait for the model
 
     def interrupt(self, run_id: str) -> None:
@@ -90,9 +102,7 @@ class Runner:
         recorder = Recorder(loop, opened.run, self._journal, self._telemetry)
         offered = self._offered(task, loop)
         if loop.started is None:
-            names = tuple(tool.name for tool in offered)
-            now = self._wall()
-            recorder.defer(open_run(task, self._opening, now=now, tools=names, history=history))
+            recorder.defer(self._begun(task, offered, history))
         elif loop.failed is not None or loop.parked is not None:
             recorder.defer(Resumed(self._wall(), deliveries.number))
         with self._telemetry.watch(self._operation(task, loop, opened)) as operation:
@@ -101,6 +111,27 @@ class Runner:
                 return await self._end(effect, loop, recorder, deliveries, operation)
             finally:
                 _describe(operation, loop, self._wall())
+
+    def _begun(
+        self, task: Task, offered: list[OfferedTool], history: list[dict[str, Any]] | None
+    ) -> Started:
+        return open_run(
+            task,
+            self._opening,
+            now=self._wall(),
+            tools=tuple(tool.name for tool in offered),
+            words=self._words_of(offered),
+            history=history,
+        )
+
+    def _words_of(self, offered: list[OfferedTool]) -> tuple[ToolWords, ...]:
+        names = tuple(tool.name for tool in offered)
+        known = self._words.get(names)
+        if known is None:
+            if len(self._words) >= WORDS_MAX:
+                self._words.clear()
+            known = self._words[names] = words_of(offered)
+        return known
 
     def _offered(self, task: Task, loop: Loop) -> list[OfferedTool]:
         # A resumed run is offered what it was offered when it began, as far as it is still there.
@@ -125,6 +156,9 @@ class Runner:
                         await self._caller.perform(effect, task, recorder)
                 case AddNote():
                     await recorder.record(NoteAdded(self._wall(), effect.kind, effect.text))
+                case ChangeSteps():
+                    changed = StepsChanged(self._wall(), effect.max_steps, effect.reason)
+                    await recorder.record(changed)
                 case _:
                     return effect
 
@@ -240,6 +274,9 @@ class Runner:
 
 def _describe(operation: RunLoop, loop: Loop, now: float) -> None:
     operation.total_steps = loop.replies
+    operation.max_steps = loop.max_steps
+    operation.max_steps_reason = loop.max_steps_reason
+    operation.cost = loop.usage.cost
     operation.end_time = max(now, operation.start_time)
     operation.final_status = final_status(operation.status) if operation.status else "error"
     rows = observations(loop)

@@ -34,6 +34,7 @@ KINDS: dict[str, type[Any]] = {
     "approval_asked": events.ApprovalAsked,
     "job_started": events.JobStarted,
     "job_polled": events.JobPolled,
+    "steps_changed": events.StepsChanged,
     "parked": events.Parked,
     "resumed": events.Resumed,
     "decided": events.Decided,

@@ -114,6 +114,8 @@ def _loop_ended(out: Writer, run: s.RunLoop) -> None:
     fields = {
         "session_id": run.session_id,
         "total_steps": run.total_steps,
+        "max_steps": run.max_steps,
+        "max_steps_reason": run.max_steps_reason,
         "final_status": "success" if run.final_status == "success" else "error",
         "end_time": out.moment(max(ended, run.start_time)),
         # A run that is handed back will go on elsewhere.
@@ -124,6 +126,8 @@ def _loop_ended(out: Writer, run: s.RunLoop) -> None:
         "prompt_tokens": run.prompt_tokens,
         "completion_tokens": run.completion_tokens,
     }
+    if run.cost is not None:
+        fields["cost"] = run.cost
     if run.degraded:
         fields["degraded"] = list(run.degraded)
     if run.symptoms:

@@ -67,6 +67,8 @@ class RunLoop(Operation):
     model: str
     resumed: bool = False
     total_steps: int = 0  # end
+    max_steps: int = 0  # end
+    max_steps_reason: str = ""  # end: which policy, no content
     status: str | None = None  # end: a core.limits.Status; None when handed back unfinished
     final_status: str | None = None  # end: success | error
     end_time: float | None = None  # end
@@ -76,6 +78,7 @@ class RunLoop(Operation):
     tool_calls: int = 0  # end
     prompt_tokens: int = 0  # end
     completion_tokens: int = 0  # end
+    cost: float | None = None  # end
     finish_reasons: tuple[str, ...] = ()  # end
 
 

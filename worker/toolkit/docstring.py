@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_SECTION = re.compile(r"^(args|arguments|parameters|参数)\s*[::]\s*$", re.IGNORECASE)
-_ENTRY = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*[::]\s*(.*)$")
+_SECTION = re.compile(r"^(args|arguments|parameters|参数)\s*[:\uff1a]\s*$", re.IGNORECASE)
+_ENTRY = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*[:\uff1a]\s*(.*)$")
 
 
 def summary(doc: str) -> str:

@@ -20,6 +20,7 @@ from worker.core.texts import (
     PROGRESS_PARKED,
     PROGRESS_RESUMED,
     PROGRESS_STARTED,
+    PROGRESS_STEPS,
     PROGRESS_TOOL,
     language_of,
 )
@@ -87,6 +88,8 @@ class Narrator:
                 return PROGRESS_MODEL_FAILED[self._language].format(status=data["status"])
             case "tool_returned":
                 return self._returned(data["call_id"], data["observation"])
+            case "steps_changed":
+                return PROGRESS_STEPS[self._language].format(steps=data["max_steps"])
             case "parked":
                 return PROGRESS_PARKED[self._language].format(reason=data["reason"])
             case "resumed":
