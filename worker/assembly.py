@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from worker.configuration import named
 from worker.consuming.consumer import Consumer
 from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
 from worker.consuming.housekeeping import Housekeeper
@@ -171,12 +172,15 @@ def build_runner(
         clock=time.monotonic,
         wall=time.time,
     )
+    with named("LOOP__POLLERS"):
+        pollers = registry.pollers(settings.loop.pollers)
     opening = Opening(
         limits=settings.limits(),
         deadline_seconds=settings.deadline,
         history_messages_max=settings.max_history_messages,
         steps=settings.step_policy(),
         system_prompt=settings.system_prompt,
+        pollers=pollers,
     )
     return Runner(
         model=model,

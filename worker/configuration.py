@@ -169,13 +169,18 @@ def _variable(place: tuple[str, ...]) -> str:
 
 
 def _from_text(place: tuple[str, ...], text: str) -> Any:
-    lists = {("outbound", "allow_hosts"), ("outbound", "trace_hosts"), ("model_fallbacks",)}
-    if place in lists:
+    if place in _LISTS:
         return [part.strip() for part in text.split(",") if part.strip()]
     # An empty variable means "not set": compose files cannot leave one out.
     return None if text == "" and place in _NONE_ALLOWED else text
 
 
+_LISTS = {
+    ("loop", "pollers"),
+    ("model_fallbacks",),
+    ("outbound", "allow_hosts"),
+    ("outbound", "trace_hosts"),
+}
 _NONE_ALLOWED = {
     ("api_key",),
     ("http_token",),

@@ -37,6 +37,10 @@ class LoopSettings(Section):
     max_repeats: int = Field(
         4, ge=2, le=100, description="Rounds of the same call with the same result that end it."
     )
+    pollers: tuple[str, ...] = Field(
+        (),
+        description="Tools whose repetition is no loop, beside those that say so; -name takes back.",
+    )
     steps_ceiling: int = Field(
         50, ge=1, le=1000, description="How far a task may raise its own max_steps."
     )

@@ -34,7 +34,8 @@ class ToolOptions(TypedDict, total=False):
     comes the last good value, at most `stale_seconds` old; then `stub`. `dependency` names what
     can break (tools that share an upstream share its breaker), `fail_max` how many failures in a
     row open it. Calls of one `sequential` group run one after another; True is a group of its own.
-    `pages`: what it returns are web pages, meant to be read; of any other tool one is told from data.
+    A `poller` (how far is a job?) may be called again and again with the same result: that is no
+    loop. `pages`: it returns web pages, to be read; that of any other tool is told from data.
     """
 
     name: str | None
@@ -50,6 +51,7 @@ class ToolOptions(TypedDict, total=False):
     fail_max: int | None
     verify: Callable[..., Any] | None
     sequential: str | bool | None
+    poller: bool
     pages: bool
     requires_approval: bool
     job: bool
@@ -112,7 +114,7 @@ def _build(
 
 _PASSED_ON = (
     *("timeout_seconds", "attempts", "fail_max"),
-    *("stub", "stale_seconds", "alternative", "verify", "pages"),
+    *("stub", "stale_seconds", "alternative", "verify", "poller", "pages"),
 )
 
 
@@ -153,7 +155,7 @@ def _check_options(options: Mapping[str, Any], place: Place) -> None:
     for name in ("alternative", "verify"):
         if options.get(name) is not None and not callable(options[name]):
             raise ConfigError(f"{place}: {name} must be a function")
-    for name in ("pages",):
+    for name in ("poller", "pages"):
         if not isinstance(options.get(name, False), bool):
             raise ConfigError(f"{place}: {name} must be True or False")
     for name in ("description", "stub", "dependency"):
@@ -244,6 +246,18 @@ class Registry:
                 f"tools: unknown {', '.join(map(repr, unknown))}; known: {known}", field="tools"
             )
         return [self._offered[name] for name in wanted]
+
+    def pollers(self, said: Iterable[str] = ()) -> frozenset[str]:
+        """Return the tools whose repetition is no loop: declared as such, or `said` by operations.
+
+        `-name` takes a declaration back. Raises ConfigError for a name that is no tool's.
+        """
+        named = {name.removeprefix("-"): not name.startswith("-") for name in said}
+        for name in named:
+            if name not in self._tools:
+                known = ", ".join(self._tools) or "none"
+                raise ConfigError(f"there is no tool {name!r}; there are: {known}")
+        return frozenset(tool.name for tool in self if named.get(tool.name, tool.poller))
 
     def undeclared(self) -> list[tuple[Tool, str]]:
         """Return the tools that run as writes without saying so, each with the line to add."""

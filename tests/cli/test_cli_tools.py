@@ -43,6 +43,24 @@ def test_tools_are_listed(cli, tool_file):
     assert tool["parameters"]["properties"]["number"]["type"] == "integer"
 
 
+def test_list_says_how_tools_are_called(cli, tool_file, monkeypatch):
+    """Pollers (the settings win over the decorator) and sequential groups stand beside the effect."""
+    declared = GOOD.replace("attempts=1", 'attempts=1, poller=True, sequential="s"')
+    tool_file.write_text(declared)
+    by_author = cli("tools")
+    (known,) = json.loads(cli("tools", "--json").out)
+    monkeypatch.setenv("LOOPWORKER_LOOP__POLLERS", "-double")
+    by_operations = cli("tools")
+    monkeypatch.setenv("LOOPWORKER_LOOP__POLLERS", "duoble")
+    wrong = cli("tools")
+
+    assert "read, poller, one by one: s" in by_author.out
+    assert (known["poller"], known["sequential"]) == (True, "s")
+    assert "read, one by one: s" in by_operations.out
+    assert wrong.code == 2
+    assert "LOOPWORKER_LOOP__POLLERS: there is no tool 'duoble'; there are: double" in wrong.err
+
+
 def test_what_keeps_tools_away_is_told(cli, tool_file, monkeypatch):
     """A place without a tool, and a variable that a tool needs, are named beside the list."""
     empty = tool_file.with_name("forgotten.py")

@@ -307,7 +307,8 @@ def test_refuses_an_event_that_cannot_follow(events):
 def histories(draw):
     """Events of a run as a random model and random tools would make them, and its limits."""
     limits = Limits(max_repeats=draw(st.integers(2, 5)))
-    events = [started(max_steps=draw(st.integers(1, 6)))]
+    pollers = draw(st.sampled_from([(), ("price",)]))
+    events = [started(max_steps=draw(st.integers(1, 6)), pollers=pollers)]
     loop = Loop.replay(limits, events)
     while True:
         effect = loop.next(NOW)

@@ -83,6 +83,8 @@ def test_sequential_alone_is_a_group_of_its_own():
     ("options", "says"),
     [
         ({"efect": "read"}, "unknown option 'efect'; known: name, description"),
+        ({"poller": "yes"}, "poller must be True or False"),
+        ({"pages": 1}, "pages must be True or False"),
         ({"effect": "sometimes"}, "effect must be one of read, idempotent, write"),
         ({"requires_approval": True}, "requires_approval is not supported"),
         ({"job": True}, "job is not supported"),

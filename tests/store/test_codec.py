@@ -57,6 +57,7 @@ EVENT = st.one_of(
         language=st.sampled_from(["zh", "en"]),
         history=st.lists(OBJECT, max_size=2).map(tuple),
         steps_bound=COUNT,
+        pollers=st.lists(ANY_TEXT, max_size=2).map(tuple),
     ),
     st.builds(events.ModelReplied, NUMBER, REPLY),
     st.builds(events.ModelFailed, NUMBER, ANY_TEXT, ANY_TEXT, st.booleans(), ANY_TEXT, MAYBE),

@@ -43,15 +43,17 @@ def configure_tools(parser: argparse.ArgumentParser) -> None:
 def tools(options: argparse.Namespace) -> int:
     """List, show, lint or call."""
     from worker.cli.asking import adjusted
-    from worker.configuration import load
+    from worker.configuration import load, named
     from worker.discovery import bare_places, load_registry
 
     settings = adjusted(load(), tools=None).settings
     registry = load_registry(settings.tools)
     for place in bare_places(settings.tools):
         tell(f"loopworker: {place} in LOOPWORKER_TOOLS holds no tool; is an @tool missing?")
+    with named("LOOP__POLLERS"):
+        pollers = registry.pollers(settings.loop.pollers)
     if options.action == "list":
-        return _list(registry, as_json=options.json)
+        return _list(registry, pollers, as_json=options.json)
     if options.action == "lint":
         return _lint(registry, options)
     if options.name is None:
@@ -61,21 +63,21 @@ def tools(options: argparse.Namespace) -> int:
         known = ", ".join(registry.names) or "none"
         raise CommandFailed(f"there is no tool {options.name!r}; there are: {known}", code=USAGE)
     if options.action == "show":
-        print_json(tool_to_wire(tool))
+        print_json(tool_to_wire(tool, pollers))
         return ANSWERED
     return _call(settings, registry, tool, options)
 
 
-def _list(registry: Any, *, as_json: bool) -> int:
+def _list(registry: Any, pollers: frozenset[str], *, as_json: bool) -> int:
     from worker.discovery import unmet_needs
 
     if as_json:
-        print_json([tool_to_wire(tool) for tool in registry])
+        print_json([tool_to_wire(tool, pollers) for tool in registry])
         return ANSWERED
     rows = [
         (
             tool.name,
-            tool.effect + ("" if tool.effect_declared or tool.effect == "read" else " (assumed)"),
+            _nature(tool, pollers),
             tool.dependency,
             tool.stub or "-",
             tool.description.splitlines()[0] if tool.description else "(no description)",
@@ -90,8 +92,19 @@ def _list(registry: Any, *, as_json: bool) -> int:
     return ANSWERED
 
 
-def tool_to_wire(tool: Any) -> dict[str, Any]:
-    """Write what is known of a tool as a JSON object."""
+def _nature(tool: Any, pollers: frozenset[str]) -> str:
+    """Say what a tool does to the world, and how it is called."""
+    assumed = tool.effect != "read" and not tool.effect_declared
+    parts = [tool.effect + (" (assumed)" if assumed else "")]
+    if tool.name in pollers:
+        parts.append("poller")
+    if tool.sequential:
+        parts.append(f"one by one: {tool.sequential}")
+    return ", ".join(parts)
+
+
+def tool_to_wire(tool: Any, pollers: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Write what is known of a tool as a JSON object; `pollers` as the settings have them."""
     return {
         "name": tool.name,
         "description": tool.description,
@@ -104,6 +117,7 @@ def tool_to_wire(tool: Any) -> dict[str, Any]:
         "stub": tool.stub,
         "stale_seconds": tool.stale_seconds,
         "sequential": tool.sequential,
+        "poller": tool.name in pollers,
         "pages": tool.pages,
         "source": f"{tool.source_file}:{tool.source_line}",
         "parameters": tool.parameters,

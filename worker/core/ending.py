@@ -48,9 +48,10 @@ def limit_reached(loop: Loop, now: float) -> Finish | None:
         return Finish(
             Status.TOOL_ERRORS, text, f"{loop.invalid_turns} replies in a row without a valid call"
         )
-    if loop.repeats >= limits.max_repeats:
+    repeats = loop.repetition.count
+    if repeats >= limits.max_repeats:
         return Finish(
-            Status.LOOP_DETECTED, text, f"the same call with the same result {loop.repeats} times"
+            Status.LOOP_DETECTED, text, f"the same call with the same result {repeats} times"
         )
     if loop.empty_results >= _EMPTY_RESULTS and not loop.unanswered:
         return Finish(Status.NO_INFORMATION, NO_INFORMATION[loop.language])

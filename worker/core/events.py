@@ -27,6 +27,7 @@ class Started:
     history: tuple[dict[str, Any], ...] = ()  # messages of the session, as loaded
     deadline: float | None = None  # when the run has to be over
     steps_bound: int = 0  # how far failures may raise max_steps; 0: not at all
+    pollers: tuple[str, ...] = ()  # tools whose repetition is no loop
 
 
 @dataclass(frozen=True, slots=True)

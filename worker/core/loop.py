@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from worker.core import ending, remaining
-from worker.core.digest import arguments_hash
 from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, Effect, Park
 from worker.core.errors import IllegalEvent
 from worker.core.events import (
@@ -36,6 +35,7 @@ from worker.core.events import (
 )
 from worker.core.limits import Limits
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
+from worker.core.repetition import Repetition
 from worker.core.steps import after_failures
 from worker.core.texts import NUDGE, REPEATED_CALL, TOO_MANY_CALLS
 from worker.core.transcript import Transcript
@@ -63,9 +63,7 @@ class Loop:
         self.invalid_turns = 0
         self.empty_replies = 0
         self.empty_results = 0
-        self.repeats = 0
-        self._round: tuple[object, ...] | None = None
-        self._warned = False
+        self.repetition = Repetition()
         self.pending: dict[str, ToolCall] = {}
         self.returned: dict[str, Observation] = {}
         self._intents: set[str] = set()
@@ -181,8 +179,8 @@ class Loop:
         if left <= 0:
             return ending.out_of_steps(self)
         warn_at = max(2, self.limits.max_repeats - 1)
-        if self.repeats >= warn_at and not self._warned:
-            text = REPEATED_CALL[self.language].format(count=self.repeats)
+        if self.repetition.count >= warn_at and not self.repetition.is_warned:
+            text = REPEATED_CALL[self.language].format(count=self.repetition.count)
             return AddNote("repeated_call", text)
         assert self._transcript is not None
         return CallModel(
@@ -292,17 +290,18 @@ class Loop:
             self._close_round()
 
     def _close_round(self) -> None:
-        assert self._transcript is not None
+        assert self._transcript is not None and self.started is not None
+        pollers = self.started.pollers
         rows = [(call, self.returned[call.id]) for call in self.pending.values()]
         for call, observation in rows:
             self._transcript.result(call, observation)
             self.observed.append((self.replies, call, observation))
-            self.empty_results = self.empty_results + 1 if observation.empty else 0
+            if not observation.empty:
+                self.empty_results = 0
+            elif call.name not in pollers:  # of a poller it says: not yet
+                self.empty_results += 1
         self.failed_steps += any(_is_failed(observation) for _, observation in rows)
-        signature = tuple((c.name, arguments_hash(c.arguments), o.content) for c, o in rows)
-        self.repeats = self.repeats + 1 if signature == self._round else 1
-        self._round = signature
-        self._warned = self._warned and self.repeats > 1
+        self.repetition.close(rows, pollers=pollers)
         self.pending = {}
         self.returned = {}
 
@@ -310,7 +309,7 @@ class Loop:
         assert self._transcript is not None
         self._transcript.note(event.text)
         if event.kind == "repeated_call":
-            self._warned = True
+            self.repetition.is_warned = True
 
     def _call(self, call_id: str) -> ToolCall:
         if call_id not in self.pending:

@@ -25,6 +25,7 @@ class Opening:
     history_messages_max: int
     steps: StepPolicy = field(default_factory=StepPolicy)
     system_prompt: str | None = None
+    pollers: frozenset[str] = frozenset()  # tools that may return the same again and again
 
 
 def open_run(
@@ -54,6 +55,7 @@ def open_run(
         language=language,
         history=tuple(cut(messages, at_most=opening.history_messages_max)),
         deadline=task.deadline or now + opening.deadline_seconds,
+        pollers=tuple(name for name in tools if name in opening.pollers),
     )
 
 

@@ -127,6 +127,7 @@ def _event(envelope: Data) -> Event:
         data["observation"] = _observation(data["observation"])
     elif kind is events.Started:
         data["tools"] = tuple(data["tools"])
+        data["pollers"] = tuple(data.get("pollers", ()))
         data["history"] = tuple(data.get("history", ()))
     return cast(Event, _build(kind, data))
 

@@ -44,6 +44,7 @@ class Tool:
     alternative: Callable[..., Any] | None = None
     verify: Callable[..., Any] | None = None
     sequential: str | None = None
+    poller: bool = False
     pages: bool = False
     requires_approval: bool = False
     job: bool = False
