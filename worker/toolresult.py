@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from worker.core.errors import AttemptFailed
-from worker.core.texts import HTML_PAGE, RESULT_CUT
+from worker.core.texts import HTML_PAGE, shortened
 from worker.rendering import cleaned, decoded, own_words, rendered
 from worker.webpage import HTML_CHARS_MAX, is_page, page_of
 
@@ -66,20 +66,7 @@ def normalise_result(
         return NormalisedResult(stripped or NO_OUTPUT, size, empty=True)
     if len(text) <= max_chars:
         return NormalisedResult(text, size)
-    return NormalisedResult(cut(text, max_chars=max_chars, language=language), size, True)
-
-
-def cut(text: str, *, max_chars: int, language: str = "en") -> str:
-    """Keep the head (three quarters) and the tail, and say between them how much is missing."""
-    if len(text) <= max_chars:
-        return text
-    pattern = RESULT_CUT.get(language, RESULT_CUT["en"])
-    room = max_chars - len(pattern.format(count=len(text)))
-    if room < 8:  # no room for a marker; a limit this small is only met in tests
-        return text[: max(1, max_chars)]
-    head = room * 3 // 4
-    tail = room - head
-    return text[:head] + pattern.format(count=len(text) - room) + text[-tail:]
+    return NormalisedResult(shortened(text, max_chars=max_chars, language=language), size, True)
 
 
 # --- pages --------------------------------------------------------------------------------------
@@ -170,7 +157,7 @@ def _body_of(response: Any) -> Any:
             f"the response was not read ({type(error).__name__})", retryable=False
         ) from error
     if status >= 300:
-        excerpt = cut(_excerpt(cleaned(_text_of(content))), max_chars=EXCERPT_CHARS)
+        excerpt = shortened(_excerpt(cleaned(_text_of(content))), max_chars=EXCERPT_CHARS)
         if status < 400:
             excerpt = "a redirect, which is not followed"
         kind = "http_5xx" if status >= 500 else "http_4xx"

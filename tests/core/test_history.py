@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.history import cut, repaired
+from worker.core.history import cut, is_paired, repaired, tokens_of, turns
 
 
 def turn(number, answered=True):
@@ -45,14 +46,75 @@ def test_an_empty_call_list_is_never_sent():
     assert repaired([message], language="en") == [{"role": "assistant", "content": "hi"}]
 
 
-@given(st.integers(0, 8), st.integers(1, 30))
-def test_cutting_keeps_whole_turns(turns, at_most):
-    """What is left begins with a user message, fits, and is the newest part."""
-    messages = [message for number in range(turns) for message in turn(number)]
+@given(st.integers(0, 8), st.integers(1, 30), st.one_of(st.none(), st.integers(0, 400)))
+def test_cutting_keeps_whole_turns_then_what_was_said(count, at_most, tokens_max):
+    """The newest turns stay whole, older ones as question and answer; it fits, and is paired."""
+    whole = [[*turn(n), {"role": "assistant", "content": f"a{n}"}] for n in range(count)]
+    messages = [message for one in whole for message in one]
 
-    kept = cut(messages, at_most=at_most)
+    kept = cut(messages, at_most=at_most, tokens_max=tokens_max)
 
     assert len(kept) <= at_most
-    assert kept == messages[len(messages) - len(kept) :]
-    assert not kept or kept[0]["role"] == "user"
+    assert tokens_max is None or sum(map(tokens_of, kept)) <= tokens_max
     assert repaired(kept, language="en") == kept
+    assert is_paired(kept)
+    parts = turns(kept)
+    assert [message for part in parts for message in part] == kept
+    newest = whole[len(whole) - len(parts) :]
+    forms = [part == full for part, full in zip(parts, newest, strict=True)]
+    assert forms == sorted(forms)
+    for part, full in zip(parts, newest, strict=True):
+        assert part in (full, [full[0], full[-1]])
+
+
+def test_a_conversation_that_fits_is_left_alone():
+    """Nothing is cut that need not be, not even what stands before the first question."""
+    messages = [{"role": "assistant", "content": "hello"}, *turn(1)]
+
+    assert cut(messages, at_most=4, tokens_max=1000) == messages
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("urta", True),
+        ("uar", False),
+        ("ur", False),
+        ("urua", False),
+        ("uta", False),
+        ("urtta", False),
+        ("", True),
+    ],
+)
+def test_pairing_is_told(order, expected):
+    """A call without its result, a result without its call, and anything between them are found."""
+    user, asking, told = turn(1)
+    answer = {"role": "assistant", "content": "done"}
+    by_letter = {"u": user, "r": asking, "t": told, "a": answer}
+
+    assert is_paired([by_letter[letter] for letter in order]) is expected
+
+
+def test_results_in_another_order_are_not_paired():
+    """Results stand in call order."""
+    calls = [{"id": name, "type": "function", "function": {}} for name in "ab"]
+    asking = {"role": "assistant", "content": None, "tool_calls": calls}
+    results = [{"role": "tool", "tool_call_id": name, "content": "1"} for name in "ab"]
+
+    assert is_paired([asking, *results])
+    assert not is_paired([asking, *reversed(results)])
+
+
+@given(st.text(max_size=300))
+def test_the_estimate_is_rather_too_high(text):
+    """A token stands for at least one character of any script, and for three letters at most."""
+    estimate = tokens_of({"role": "user", "content": text})
+
+    assert estimate >= len(text) / 3
+    assert estimate <= len(text.encode("utf-8", "surrogatepass")) + 4
+
+
+def test_chinese_counts_by_the_character():
+    """A Chinese character is about one token, an English word about two."""
+    assert tokens_of({"role": "user", "content": "行情" * 100}) == 204
+    assert tokens_of({"role": "user", "content": "quote " * 100}) == 204

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker.core.errors import AttemptFailed
-from worker.toolresult import cut, normalise_result
+from worker.core.texts import shortened
+from worker.toolresult import normalise_result
 
 
 class Colour(enum.Enum):
@@ -198,7 +199,7 @@ def test_response_that_nobody_read_is_an_error():
 
 def test_cut_leaves_short_text_alone():
     """Nothing is marked that is not cut."""
-    assert cut("abc", max_chars=3) == "abc"
+    assert shortened("abc", max_chars=3) == "abc"
 
 
 ODD_TEXT = st.text(alphabet=st.characters(exclude_categories=[]), max_size=60)

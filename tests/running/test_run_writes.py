@@ -36,7 +36,7 @@ async def test_an_answer_that_could_not_be_written_is_not_given(start, ask):
     async with start(answer("first"), answer("second"), queue=queue) as worker:
         finish, failures = worker.store.inner.finish, [StoreUnavailable("gone for a moment")]
 
-        async def failing(run, events, result):
+        async def failing(run, events, result, **more):
             if failures:
                 raise failures.pop()
             await finish(run, events, result)

@@ -90,6 +90,8 @@ def test_every_event_in_the_schema_is_written_and_no_other():
                 call.error_type = error
         with telemetry.watch(s.StoreCall(name="save_session", system="sqlite")) as call:
             call.error_type = "conflict"
+        with telemetry.watch(s.StoreCall(name="load_session", system="sqlite")) as call:
+            call.name, call.answer = "lock_session", "conflict"
         with telemetry.watch(s.ModelCall(provider="p", model="m", server_address="h")) as call:
             call.error_type = "timeout"
         for _ in range(100):

@@ -108,7 +108,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "sqlite3": {
         *("worker/sqlitefile.py", "worker/sqliteopen.py", "worker/sqliteschema.py"),
         *("worker/queues/sqlite.py", "worker/store/sqlite.py", "worker/store/sqlite_mail.py"),
-        "tools/orders.py",
+        *("worker/store/sqlite_lastgood.py", "worker/store/sqlite_rows.py"),
+        *("worker/store/sqlite_sessions.py", "tools/orders.py"),
     },
     "starlette": {"worker/web/", "worker/model/offline.py"},
     "structlog": {"worker/telemetry/logs.py"},

@@ -110,7 +110,7 @@ def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") 
     rows = observations(loop)
     named = [(call.name, observation) for call, observation in rows]
     answer, is_altered = enforce(
-        finish.answer, _evidence(loop, named), action=loop.limits.honesty_gate
+        finish.answer, evidence_of(loop, named), action=loop.limits.honesty_gate
     )
     if answer or finish.status == Status.COMPLETED:
         answer = with_notes(answer, named, language=loop.language)
@@ -135,7 +135,8 @@ def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") 
     )
 
 
-def _evidence(loop: Loop, named: list[tuple[str, Observation]]) -> Evidence:
+def evidence_of(loop: Loop, named: list[tuple[str, Observation]]) -> Evidence:
+    """What the model of a run could know, with its observations by the names of the tools."""
     assert loop.started is not None
     history = (str(message.get("content") or "") for message in loop.started.history)
     return Evidence(

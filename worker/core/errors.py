@@ -16,6 +16,8 @@
     ├─ ModelError                      the model gave no usable reply: status, transient
     ├─ LeaseLost                       somebody else owns the run; stop quietly
     ├─ RunBusy                         another live worker owns the run; come back later
+    ├─ SessionBusy                     another run has the session; come back later
+    ├─ SessionConflict                 the session has been saved meanwhile; nothing was written
     ├─ QueueFull                       a submit was refused; nothing was written
     │   └─ MailboxFull                 a post that nobody expects was refused
     └─ QueueUnavailable · StoreUnavailable     driver error in __cause__
@@ -173,6 +175,28 @@ class RunBusy(WorkerError):
     def __init__(self, message: str | None = None, *, retry_after_seconds: float) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class SessionBusy(WorkerError):
+    """Another run has the session, or is to have it first.
+
+    `ahead` tells how many wait for it before this one, besides the run that has it.
+    """
+
+    def __init__(self, message: str | None = None, *, ahead: int) -> None:
+        super().__init__(message)
+        self.ahead = ahead
+
+
+class SessionConflict(WorkerError):
+    """The session is not as it was when the run took it; nothing was written.
+
+    `version` is the present one: what is saved with that is put behind what is there.
+    """
+
+    def __init__(self, message: str | None = None, *, version: int) -> None:
+        super().__init__(message)
+        self.version = version
 
 
 class QueueFull(WorkerError):

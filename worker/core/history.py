@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from worker.core.texts import INTERRUPTED
@@ -39,12 +41,90 @@ def repaired(messages: list[RawMessage], *, language: str) -> list[RawMessage]:
     return out
 
 
-def cut(messages: list[RawMessage], *, at_most: int) -> list[RawMessage]:
-    """Keep the newest turns that fit. A turn begins with a user message and is kept whole."""
-    if len(messages) <= at_most:
+def cut(
+    messages: list[RawMessage], *, at_most: int, tokens_max: int | None = None
+) -> list[RawMessage]:
+    """Keep the newest turns that fit in so many messages and so many estimated tokens.
+
+    A turn begins with a user message. It is kept whole; from the first on that does not fit, turns
+    are kept as what was said in them, without their calls; then not at all.
+    """
+    budget = _Budget(at_most, tokens_max)
+    if budget.pay(messages):
         return messages
+    budget = _Budget(at_most, tokens_max)
+    kept: list[list[RawMessage]] = []
+    is_whole = True
+    for turn in reversed(turns(messages)):
+        is_whole = is_whole and budget.pay(turn)
+        if not is_whole:
+            turn = said(turn)
+            if not budget.pay(turn):
+                break
+        kept.append(turn)
+    return [message for turn in reversed(kept) for message in turn]
+
+
+def turns(messages: list[RawMessage]) -> list[list[RawMessage]]:
+    """Part messages into turns; what stands before the first question belongs to none."""
     starts = [i for i, message in enumerate(messages) if message.get("role") == "user"]
-    for start in starts:
-        if len(messages) - start <= at_most:
-            return messages[start:]
-    return []
+    ends = [*starts[1:], len(messages)]
+    return [messages[start:end] for start, end in zip(starts, ends, strict=False)]
+
+
+def said(turn: list[RawMessage]) -> list[RawMessage]:
+    """Reduce a turn to its question and its answer: no calls, so nothing to pair."""
+    answers = [m for m in turn if m.get("role") == "assistant" and not m.get("tool_calls")]
+    return [*turn[:1], *answers[-1:]]
+
+
+def is_paired(messages: Iterable[RawMessage]) -> bool:
+    """Whether every call has its one result, in call order, directly after it (invariant 2)."""
+    waiting: list[Any] = []
+    for message in messages:
+        if message.get("role") == "tool":
+            if not waiting or waiting.pop(0) != message.get("tool_call_id"):
+                return False
+        elif waiting:
+            return False
+        else:
+            waiting = [call.get("id") for call in message.get("tool_calls") or ()]
+    return not waiting
+
+
+def tokens_of(message: RawMessage) -> int:
+    """Estimate the tokens of a message: a third of its bytes in UTF-8, and four.
+
+    That is a token for a Chinese character and for three English letters: rather too many than too
+    few, for a conversation that does not fit is refused as a whole.
+    """
+    content = message.get("content")
+    if isinstance(content, str) and len(message) == 2:
+        return tokens_of_text(content)
+    return tokens_of_text(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
+
+
+def tokens_of_text(text: str) -> int:
+    """Estimate the tokens of a message that consists of this text."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return size // 3 + 4
+
+
+class _Budget:
+    """What may still be kept."""
+
+    def __init__(self, messages: int, tokens: int | None) -> None:
+        self._messages = messages
+        self._tokens = tokens
+
+    def pay(self, messages: list[RawMessage]) -> bool:
+        """Take the cost of some messages, if there is enough left for all of them."""
+        if len(messages) > self._messages:
+            return False
+        if self._tokens is not None:
+            cost = sum(map(tokens_of, messages))
+            if cost > self._tokens:
+                return False
+            self._tokens -= cost
+        self._messages -= len(messages)
+        return True

@@ -11,7 +11,7 @@ Policy lives in `next` (which may change between releases), facts in `apply` (wh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Any, assert_never
 
 from worker.core import ending, remaining
 from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, Effect, Park
@@ -60,6 +60,7 @@ class Loop:
         self.observed: list[tuple[int, ToolCall, Observation]] = []
         self.steps_changed: StepsChanged | None = None
         self.failed_steps = 0
+        self.calling: list[dict[str, Any]] = []  # the model's messages with calls, as sent back
         self.invalid_turns = 0
         self.empty_replies = 0
         self.empty_results = 0
@@ -268,6 +269,7 @@ class Loop:
         self.empty_replies = 0
         if reply.kind is ReplyKind.CALLS:
             self._transcript.turn(reply.message)
+            self.calling.append(reply.message)
             self.pending = {call.id: call for call in reply.calls}
             self.returned = {}
             runnable = any(call.problem is None for call in reply.calls)

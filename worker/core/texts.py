@@ -99,6 +99,22 @@ HTML_PAGE = {
     "zh": "[以下是一个网页的文字,不是数据。]\n{text}",
     "en": "[The text of a web page, not data.]\n{text}",
 }
+LEFT_OPEN = {
+    "zh": "[这个问题还没有处理完:{reason}。答案稍后给出。]",
+    "en": "[This is not finished yet: {reason}. The answer will follow.]",
+}
+NO_ANSWER = {
+    "zh": "[这个问题没有得到回答:{status}。]",
+    "en": "[This question got no answer: {status}.]",
+}
+UNFINISHED_ANSWER = {
+    "zh": "[回答不完整:{status}。]",
+    "en": "[The answer is incomplete: {status}.]",
+}
+STUB_THEN = {
+    "zh": "{stub}(当时 {tool} 不可用,没有得到数据。)",
+    "en": "{stub} ({tool} was unavailable then; it gave no value.)",
+}
 NOTE_STUB = {
     "zh": "注意:{stub}({tool})。",
     "en": "Note: {stub} ({tool} is unavailable).",
@@ -173,3 +189,16 @@ PROGRESS_ENDED = {"zh": "结束,没有答案:{status}", "en": "Ended without an 
 def language_of(text: str) -> str:
     """Tell the language of a question: `zh` when it holds a Chinese character, else `en`."""
     return "zh" if _CJK.search(text) else "en"
+
+
+def shortened(text: str, *, max_chars: int, language: str = "en") -> str:
+    """Keep the head (three quarters) and the tail, and say between them how much is missing."""
+    if len(text) <= max_chars:
+        return text
+    pattern = RESULT_CUT.get(language, RESULT_CUT["en"])
+    room = max_chars - len(pattern.format(count=len(text)))
+    if room < 8:  # no room for a marker; a limit this small is only met in tests
+        return text[: max(1, max_chars)]
+    head = room * 3 // 4
+    tail = room - head
+    return text[:head] + pattern.format(count=len(text) - room) + text[-tail:]

@@ -14,11 +14,22 @@ from typing import Any
 
 from worker.core.errors import LeaseLost, RunBusy, StoreUnavailable
 from worker.core.events import Event
+from worker.core.history import RawMessage
 from worker.core.task import Result
 from worker.store import codec
 from worker.store.mailbox import Mailbox
 from worker.store.memory_mail import Mail, MemoryMailbox
-from worker.store.port import Keeper, Opened, Remembered, Run, RunView
+from worker.store.memory_sessions import SessionShelf
+from worker.store.port import (
+    HOLD_PATIENCE_SECONDS,
+    Keeper,
+    Opened,
+    Remembered,
+    Run,
+    RunView,
+    SessionClaim,
+    Turn,
+)
 
 LAST_GOOD_MAX = 10_000
 
@@ -47,6 +58,19 @@ class MemoryBase:
         self.records: dict[str, _Record] = {}
         self.last_good: dict[str, Remembered] = {}
         self.mail = Mail()
+        self.sessions = SessionShelf(self._has, self._fence)
+
+    def _has(self, run_id: str, hold_until: float, now: float) -> bool:
+        """Whether a run may still have a session that it took."""
+        record = self.records.get(run_id)
+        if record is not None and record.state == "open":
+            return record.lease_until + HOLD_PATIENCE_SECONDS > now
+        return record is not None and record.state == "released" and hold_until > now
+
+    def _fence(self, run_id: str) -> None:
+        record = self.records.get(run_id)
+        if record is not None and record.state == "open":
+            record.state = "released"
 
     def __repr__(self) -> str:
         return f"MemoryBase({len(self.records)} runs{', out of order' if self.outage else ''})"
@@ -69,10 +93,12 @@ class MemoryStore:
     def __repr__(self) -> str:
         return f"MemoryStore({self.base!r})"
 
-    async def open(self, run_id: str, *, owner: str, lease_seconds: float) -> Opened:
+    async def open(
+        self, run_id: str, *, owner: str, lease_seconds: float, session: SessionClaim | None = None
+    ) -> Opened:
         """See the port: become the owner, fencing older ones."""
         now = self._now()
-        record = self._record(run_id, now)
+        record = self.base.records.get(run_id) or _Record(run_id, now, now)
         if record.state == "finished":
             return Opened(run=None, result=_result(record))
         alive = record.state == "open"
@@ -80,11 +106,16 @@ class MemoryStore:
         if alive and left > 0 and record.owner != owner:
             raise RunBusy(f"{record.owner} runs {run_id}", retry_after_seconds=left)
         events = codec.decode_all(record.events)
+        hold = None if session is None else self.base.sessions.take(session, run_id, now)
+        history = () if session is None or events else self.base.sessions.read(session)
+        self.base.records[run_id] = record
         record.state, record.owner, record.lease_until = "open", owner, now + lease_seconds
         record.epoch += 1
         record.updated_at = now
-        run = Run(run_id, record.epoch, owner, len(events), record.cancel, record.redrives)
-        return Opened(run=run, events=events, taken_over=alive)
+        run = Run(
+            run_id, record.epoch, owner, len(events), record.cancel, record.redrives, session=hold
+        )
+        return Opened(run=run, events=events, taken_over=alive, history=history)
 
     async def append(self, run: Run, events: Sequence[Event]) -> None:
         """See the port: all of the events, or none."""
@@ -106,17 +137,29 @@ class MemoryStore:
                 lost.append(run)
         return lost
 
-    async def release(self, run: Run) -> None:
+    async def release(
+        self, run: Run, *, hold_seconds: float | None = None, turn: Turn | None = None
+    ) -> None:
         """See the port: let go without ending the run."""
+        self._owned(run)
+        if run.session is not None and hold_seconds is not None:
+            self.base.sessions.keep(run.id, self._now() + hold_seconds + HOLD_PATIENCE_SECONDS)
+        elif run.session is not None:
+            self.base.sessions.free(run.session, run.id, turn, self._now())
         self._write(run, ()).state = "released"
 
-    async def finish(self, run: Run, events: Sequence[Event], result: Result) -> None:
-        """See the port: the last events and the result at once."""
+    async def finish(
+        self, run: Run, events: Sequence[Event], result: Result, *, turn: Turn | None = None
+    ) -> None:
+        """See the port: the last events, the result and the turn at once."""
         record = self.base.records.get(run.id)
         self._now()
         if record is not None and record.state == "finished" and record.epoch == run.epoch:
             return
-        raw = codec.encode_result(result)
+        raw, _ = codec.encode_result(result), [codec.encode([event]) for event in events]
+        self._owned(run)
+        if run.session is not None:
+            self.base.sessions.free(run.session, run.id, turn, self._now())
         record = self._write(run, events)
         record.state, record.result = "finished", raw
 
@@ -129,6 +172,7 @@ class MemoryStore:
             return False
         record.state, record.result, record.updated_at = "finished", raw, now
         record.epoch += 1
+        self.base.sessions.let_go(result.task_id)
         return True
 
     async def result(self, task_id: str) -> Result | None:
@@ -186,7 +230,13 @@ class MemoryStore:
             if record is not None and run_id not in spared and _prunable(record, before):
                 del self.base.records[run_id]
                 gone += record.state == "finished"
+        self.base.sessions.forget_old(self._now())
         return gone
+
+    async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
+        """See the port: the messages of a session."""
+        now = self._now()
+        return self.base.sessions.read(SessionClaim(session_id, tenant), now=now)
 
     async def remember(self, key: str, value: str, *, at: float) -> None:
         """See the port: keep the last good value."""
@@ -216,11 +266,15 @@ class MemoryStore:
     def _record(self, run_id: str, now: float) -> _Record:
         return self.base.records.setdefault(run_id, _Record(run_id, now, now))
 
-    def _write(self, run: Run, events: Sequence[Event]) -> _Record:
-        now = self._now()
+    def _owned(self, run: Run) -> _Record:
         record = self.base.records.get(run.id)
         if record is None or record.epoch != run.epoch or record.state != "open":
             raise LeaseLost(f"epoch {run.epoch} of run {run.id} is over")
+        return record
+
+    def _write(self, run: Run, events: Sequence[Event]) -> _Record:
+        now = self._now()
+        record = self._owned(run)
         encoded = [codec.encode([event]) for event in events]
         record.events += encoded
         record.updated_at = now

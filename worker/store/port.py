@@ -1,6 +1,7 @@
 """The contracts of the journal, the results, the sessions and the last good values.
 
-Each numbered sentence is a test of `worker/testing/store_suite.py` (J8, J20: store_pruning), run against every engine.
+Each numbered sentence is a test of `worker/testing/store_suite.py` (J8, J20: store_pruning; S:
+store_sessions), run against every engine.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from worker.core.events import Event
+from worker.core.history import RawMessage, is_paired
 from worker.core.task import Result
 from worker.store.mailbox import Mailbox
 
@@ -17,6 +19,53 @@ BEYOND_ALL_EVENTS = 2**53  # a view after this number holds no events
 
 # Of these run ids, which must not be forgotten yet?
 Keeper = Callable[[Sequence[str]], Awaitable[Collection[str]]]
+
+
+# How long a session is kept for a run after the moment at which the run should have been taken up
+# again (its lease ran out, its delay was over); and for whoever was told to come back for it.
+HOLD_PATIENCE_SECONDS = 60.0
+LINE_PATIENCE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClaim:
+    """The wish of a run to have a session. The smaller `place` goes first, as in the queue."""
+
+    id: str
+    tenant: str = ""
+    place: float = 0.0
+
+
+@dataclass(slots=True)
+class SessionHold:
+    """A session that a run has. `version` is that of the conversation that it has read.
+
+    The write that lets go notes in `next_run` who waits first, and in `size_bytes` how much is
+    stored, if something was saved.
+    """
+
+    id: str
+    tenant: str
+    version: int
+    next_run: str | None = None
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a run adds to the conversation: kept for `ttl_seconds` after the last save.
+
+    `bytes_max` bounds what is stored of the whole conversation. Raises ValueError for a call
+    without its result: nothing could be sent to a model after it.
+    """
+
+    messages: tuple[RawMessage, ...]
+    ttl_seconds: float
+    bytes_max: int
+
+    def __post_init__(self) -> None:
+        if not is_paired(self.messages):
+            raise ValueError("a turn in which a call and its result are not paired")
 
 
 @dataclass(slots=True)
@@ -35,16 +84,22 @@ class Run:
     next_seq: int
     cancel_requested: bool = False
     redrives: int = 0
+    session: SessionHold | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What `open` found: the events so far, in order; or the result of a run that has ended."""
+    """What `open` found: the events so far, in order; or the result of a run that has ended.
+
+    `history` is the conversation of the session, for a run without events: one that has begun
+    has read it already.
+    """
 
     run: Run | None
     events: tuple[Event, ...] = ()
     result: Result | None = None
     taken_over: bool = False  # an earlier owner had not let go
+    history: tuple[RawMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +144,13 @@ class Journal(Protocol):
 
     system: str  # memory, sqlite, postgresql, redis
 
-    async def open(self, run_id: str, *, owner: str, lease_seconds: float) -> Opened:
-        """Become the owner of a run, creating it if need be; fences every older owner."""
+    async def open(
+        self, run_id: str, *, owner: str, lease_seconds: float, session: SessionClaim | None = None
+    ) -> Opened:
+        """Become the owner of a run, creating it if need be; fences every older owner.
+
+        Raises RunBusy, and SessionBusy when it cannot have its `session`.
+        """
         ...
 
     async def append(self, run: Run, events: Sequence[Event]) -> None:
@@ -108,12 +168,23 @@ class Journal(Protocol):
         """
         ...
 
-    async def release(self, run: Run) -> None:
-        """Let go without ending the run, so that another owner may open it at once."""
+    async def release(
+        self, run: Run, *, hold_seconds: float | None = None, turn: Turn | None = None
+    ) -> None:
+        """Let go without ending the run, so that another owner may open it at once.
+
+        Its session stays its own for `hold_seconds`, when it should be taken up again; with None
+        the next one may have it, after `turn`. Raises LeaseLost, SessionConflict.
+        """
         ...
 
-    async def finish(self, run: Run, events: Sequence[Event], result: Result) -> None:
-        """Append the last events and store the result in one transaction. Raises LeaseLost."""
+    async def finish(
+        self, run: Run, events: Sequence[Event], result: Result, *, turn: Turn | None = None
+    ) -> None:
+        """Append the last events, store the result and save the turn, in one transaction.
+
+        Lets go of the session. Raises LeaseLost, SessionConflict.
+        """
         ...
 
     async def put_result(self, result: Result) -> bool:
@@ -167,6 +238,34 @@ class Journal(Protocol):
         ...
 
 
+class Sessions(Protocol):
+    """Conversations across tasks, and who may have one now. `Journal.open` takes them, with a
+    claim; `finish` and `release` let go of them.
+
+    S1 a save is a compare-and-set: when the session is not at the version that the run has read,
+    `SessionConflict` tells the present one and nothing is written. S2 only whole turns can be
+    saved: each call with its result, in order. S3 what `ttl_seconds` after the last save finds is
+    an empty session; `prune` forgets it, unless somebody has it. S4 one run has a session at a
+    time: `open` of another raises `SessionBusy`, and does not begin. S5 the hold ends with
+    `finish`, `put_result`, and `release` without `hold_seconds`. S6 a run that was released with
+    `hold_seconds`, or whose lease ran out, keeps it for `HOLD_PATIENCE_SECONDS` beyond that, for its
+    next owner; who takes it afterwards fences the run that had it. S7 who was told to come back
+    is in a line, by place and then by arrival: nobody gets the session before those in front,
+    until they have had it, have ended, or have not come for `LINE_PATIENCE_SECONDS`. S8 turn and
+    result are there together or not at all, and a run that has ended adds nothing more. S9 a run has
+    one turn: a later one replaces it, at the end. S10 `open` of a run without events returns the
+    turns in the order in which they were saved; of one with events, none. S11 beyond `bytes_max`
+    the oldest turns leave; the newest stays. S12 tenants have nothing in common. S13 of many that
+    race for a session, on whatever store, one gets it. S14 the write that lets go notes who waits
+    first. S15 a run without a claim has nothing to do with any session. S16 messages of any size
+    and with any character come back whole. S17 `conversation` shows what the next run would read.
+    """
+
+    async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
+        """The messages of a session, oldest first; empty when there is none, or it is too old."""
+        ...
+
+
 async def numbered(journal: Journal, result: Result) -> Result:
     """The result of a task that did not run, with the number that its redrives give it.
 
@@ -200,7 +299,7 @@ class LastGood(Protocol):
         ...
 
 
-class Store(Journal, LastGood, Protocol):
+class Store(Journal, Sessions, LastGood, Protocol):
     """Everything that must survive a crash, apart from the queue, behind one connection."""
 
     mail: Mailbox

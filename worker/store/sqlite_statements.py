@@ -81,3 +81,69 @@ delete from last_good where key in (
   select key from last_good order by at desc limit -1 offset ?)
 """
 RECALL = "select value, at from last_good where key = ?"
+
+IS_OWNED = "select 1 from run where id = ? and epoch = ? and state = 'open'"
+
+SESSION = """
+select number, version, holder, hold_until, expires_at from session where tenant = ? and id = ?
+"""
+ADD_SESSION = "insert into session (tenant, id, expires_at) values (?, ?, ?)"
+HOLDER = "select state, lease_until from run where id = ?"
+FENCE_HOLDER = """
+update run set state = 'released', updated_at = ? where id = ? and state = 'open'
+"""
+TAKE_SESSION = "update session set holder = ?, hold_until = 0 where number = ?"
+HOLD_SESSION = "update session set hold_until = ? where holder = ?"
+FREE_SESSION = "update session set holder = null where holder = ? returning number"
+SAVE_SESSION = """
+update session set version = version + 1, expires_at = :expires_at,
+  holder = case when holder = :run then null else holder end
+where tenant = :tenant and id = :id and version = :version returning number
+"""
+
+FIRST_IN_LINE = """
+select run, place from session_line where session = ? and until > ?
+order by place, number limit 1
+"""
+STAND_IN_LINE = """
+insert into session_line (run, session, place, until) values (?, ?, ?, ?)
+on conflict (run) do update
+set session = excluded.session, place = excluded.place, until = excluded.until
+returning number
+"""
+AHEAD_MAX = 100
+AHEAD = f"""
+select count(*) from (
+  select 1 from session_line
+  where session = ? and until > ? and (place, number) < (?, ?) limit {AHEAD_MAX})
+"""
+LEAVE_LINE = "delete from session_line where run = ?"
+
+_TURNS = "number between :session << 24 and :session << 24 | 16777215"
+TURNS = f"select body from session_turn where {_TURNS} order by number"
+TURN_SIZES = f"select number, length(body) from session_turn where {_TURNS} order by number desc"
+ADD_TURN = "insert into session_turn (number, run, body) values (? << 24 | ?, ?, ?)"
+FORGET_TURN_OF = f"delete from session_turn where {_TURNS} and run = :run"
+FORGET_TURNS_BEFORE = f"delete from session_turn where {_TURNS} and number < :number"
+FORGET_TURNS = f"delete from session_turn where {_TURNS}"
+CONVERSATION = """
+select t.body from session s join session_turn t
+  on t.number between s.number << 24 and s.number << 24 | 16777215
+where s.tenant = ? and s.id = ? and s.expires_at > ? order by t.number
+"""
+
+OVER_SESSIONS = """
+select number from session where expires_at <= :now and (
+  holder is null or not exists (
+    select 1 from run where id = holder and (
+      (state = 'open' and lease_until + :patience > :now)
+      or (state = 'released' and hold_until > :now))))
+  and not exists (select 1 from session_line where session = number and until > :now)
+limit :limit
+"""
+FORGET_SESSION = "delete from session where number = ?"
+FORGET_LINE_OF = "delete from session_line where session = ?"
+FORGET_LATE = """
+delete from session_line where number in (
+  select number from session_line where until <= ? limit ?)
+"""

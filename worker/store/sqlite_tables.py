@@ -5,6 +5,9 @@ the run's number and the first event's in one integer, so that a run lies in one
 a table with no other index; a second row for the same event is impossible. The epoch is checked in
 the statement that moves `next_seq`, in the transaction of the insert. The indexes of `run` hold
 nothing that a step changes, so an append touches two rows and no index.
+
+A conversation is stored by turns, one row for each run that has ended, in the same manner: its
+number is the session's and the version of the session that the turn was added to.
 """
 
 from __future__ import annotations
@@ -62,7 +65,33 @@ create table if not exists post (
   posted_at real not null,
   heard integer not null default 0 -- every run that expected it has it
 ) strict;
-create index if not exists post_unheard on post (posted_at) where heard = 0
+create index if not exists post_unheard on post (posted_at) where heard = 0;
+create table if not exists session (
+  number integer primary key,
+  tenant text not null,
+  id text not null,
+  version integer not null default 0,
+  holder text, -- the id of the run that has it
+  hold_until real not null default 0, -- of a holder that was released
+  expires_at real not null,
+  unique (tenant, id)
+) strict;
+create index if not exists session_holder on session (holder) where holder is not null;
+create index if not exists session_expiry on session (expires_at);
+create table if not exists session_turn (
+  number integer primary key, -- session << 24 | the version that it was added to
+  run text not null,
+  body blob not null
+) strict;
+create table if not exists session_line (
+  number integer primary key,
+  run text not null unique,
+  session integer not null,
+  place real not null,
+  until real not null
+) strict;
+create index if not exists session_line_place on session_line (session, place, number);
+create index if not exists session_line_until on session_line (until)
 """
 
 STORE = Part(
@@ -73,5 +102,6 @@ STORE = Part(
         "",
         "",  # the tables of the mailbox, which `schema` makes
         add_column("run", "redrives", "integer not null default 0"),
+        "",  # sessions
     ),
 )

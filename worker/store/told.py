@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from worker.core.errors import LeaseLost, RunBusy, StoreUnavailable
+from worker.core.errors import (
+    LeaseLost,
+    RunBusy,
+    SessionBusy,
+    SessionConflict,
+    StoreUnavailable,
+)
 from worker.core.events import Event
+from worker.core.history import RawMessage
 from worker.core.task import Result
-from worker.store.port import Keeper, Opened, Remembered, Run, RunView, Store
+from worker.store.port import (
+    Keeper,
+    Opened,
+    Remembered,
+    Run,
+    RunView,
+    SessionClaim,
+    Store,
+    Turn,
+)
 from worker.telemetry.signals import RunTakenOver, StoreCall, WriteFenced
 from worker.telemetry.tell import Telemetry
 
@@ -29,11 +45,20 @@ class TelledStore:
     def __repr__(self) -> str:
         return f"TelledStore({self.inner!r})"
 
-    async def open(self, run_id: str, *, owner: str, lease_seconds: float) -> Opened:
-        """See the port; told as `open`, with how many events it found."""
-        with self._watch("open") as call:
-            opened = await self.inner.open(run_id, owner=owner, lease_seconds=lease_seconds)
+    async def open(
+        self, run_id: str, *, owner: str, lease_seconds: float, session: SessionClaim | None = None
+    ) -> Opened:
+        """See the port; told as `open`, with how many events it found.
+
+        With a session it is told as `load_session`, and as `lock_session` when that is busy.
+        """
+        with self._watch("open" if session is None else "load_session") as call:
+            opened = await self.inner.open(
+                run_id, owner=owner, lease_seconds=lease_seconds, session=session
+            )
             call.events = len(opened.events)
+            is_new = session is not None and not opened.events and opened.result is None
+            call.answer = "miss" if is_new and not opened.history else None
         if opened.taken_over and opened.run is not None:
             self._telemetry.tell(RunTakenOver(run_id, opened.run.epoch, len(opened.events)))
         return opened
@@ -56,15 +81,22 @@ class TelledStore:
             self._telemetry.tell(WriteFenced(run.id, "renew"))
         return lost
 
-    async def release(self, run: Run) -> None:
-        """See the port; told as `release`."""
-        with self._watch("release", run=run):
-            await self.inner.release(run)
+    async def release(
+        self, run: Run, *, hold_seconds: float | None = None, turn: Turn | None = None
+    ) -> None:
+        """See the port; told as `release`, or as `save_session` when it saves one."""
+        with self._watch("release" if turn is None else "save_session", run=run) as call:
+            await self.inner.release(run, hold_seconds=hold_seconds, turn=turn)
+            call.size_bytes = _size(run, turn)
 
-    async def finish(self, run: Run, events: Sequence[Event], result: Result) -> None:
-        """See the port; told as `finish`."""
-        with self._watch("finish", run=run, events=len(events)):
-            await self.inner.finish(run, events, result)
+    async def finish(
+        self, run: Run, events: Sequence[Event], result: Result, *, turn: Turn | None = None
+    ) -> None:
+        """See the port; told as `finish`, or as `save_session` when it saves one."""
+        name = "finish" if turn is None else "save_session"
+        with self._watch(name, run=run, events=len(events)) as call:
+            await self.inner.finish(run, events, result, turn=turn)
+            call.size_bytes = _size(run, turn)
 
     async def put_result(self, result: Result) -> bool:
         """See the port; told as `put_result`."""
@@ -99,6 +131,10 @@ class TelledStore:
         """See the port."""
         return await self.inner.prune(older_than_seconds=older_than_seconds, kept=kept)
 
+    async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
+        """See the port."""
+        return await self.inner.conversation(session_id, tenant=tenant)
+
     async def remember(self, key: str, value: str, *, at: float) -> None:
         """See the port."""
         await self.inner.remember(key, value, at=at)
@@ -131,7 +167,12 @@ class _Told:
         return self._watch.__enter__()
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if isinstance(error, LeaseLost | RunBusy | StoreUnavailable):
+        if isinstance(error, SessionBusy):
+            self._call.name, self._call.answer = "lock_session", "conflict"
+            self._call.ahead = error.ahead
+        elif isinstance(error, SessionConflict):
+            self._call.error_type, self._call.error = "conflict", str(error)
+        elif isinstance(error, LeaseLost | RunBusy | StoreUnavailable):
             # A fence and a busy run are answers; only an outage is the engine's error.
             outage = isinstance(error, StoreUnavailable)
             self._call.error_type = "connection" if outage else "other"
@@ -139,3 +180,7 @@ class _Told:
             if self._run is not None and isinstance(error, LeaseLost):
                 self._telemetry.tell(WriteFenced(self._run.id, self._call.name))
         self._watch.__exit__(kind, error, traceback)
+
+
+def _size(run: Run, turn: Turn | None) -> int:
+    return run.session.size_bytes if turn is not None and run.session is not None else 0

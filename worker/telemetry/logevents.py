@@ -214,7 +214,9 @@ def _queue_called(out: Writer, call: s.QueueCall) -> None:
 def _store_called(out: Writer, call: s.StoreCall) -> None:
     verb, _, thing = call.name.partition("_")
     fields: Fields = {"events": call.events}
-    if thing == "session" and call.error_type == "conflict":
+    if call.name == "lock_session" and call.answer == "conflict":
+        out.write(INFO, "session.busy", {"ahead": call.ahead})
+    elif thing == "session" and call.error_type == "conflict":
         out.write(WARNING, "session.conflict", _failure(call))
     elif thing == "session" and call.error_type is None and verb in ("load", "save"):
         event = "session.loaded" if verb == "load" else "session.saved"

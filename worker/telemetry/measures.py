@@ -214,8 +214,8 @@ def _store_settled(m: Measures, call: s.StoreCall) -> None:
         return
     verb, _, thing = call.name.partition("_")
     if thing == "session" and verb in c.SESSION_OPERATIONS:
-        known = call.error_type in ("conflict", "miss")
-        outcome = call.error_type if known and call.error_type else _outcome(call)[0]
+        is_conflict = call.error_type == "conflict"
+        outcome = "conflict" if is_conflict else call.answer or _outcome(call)[0]
         m.SESSION_CALLS.inc(verb, outcome)
         m.SESSION_DURATION.observe(verb, amount=call.duration_seconds)
         if call.size_bytes:

@@ -150,3 +150,5 @@ class StoreCall(Operation):
     system: str
     events: int = 0
     size_bytes: int = 0  # of a saved session
+    answer: str | None = None  # miss: there was no conversation yet; conflict: somebody has it
+    ahead: int = 0  # of a busy session: how many wait in front

@@ -21,6 +21,7 @@ from worker.testing.harness import StoreHarness
 from worker.testing.store_case import note
 from worker.testing.store_mail import StoreMail
 from worker.testing.store_pruning import StorePruning
+from worker.testing.store_sessions import StoreSessions
 
 STARTED = Started(
     at=1.5,
@@ -34,8 +35,8 @@ STARTED = Started(
 )
 
 
-class StoreSuite(StorePruning, StoreMail):
-    """Every sentence of the contract of a journal, as a test with its number."""
+class StoreSuite(StorePruning, StoreMail, StoreSessions):
+    """Every sentence of the contracts, as a test with its number."""
 
     async def take_over(self, store: Store, harness: StoreHarness) -> Run:
         """Let the lease of the run run out, and open it for another owner."""

@@ -1,0 +1,144 @@
+"""The sessions of the memory store: who has one, who waits for it, and what was said in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from worker.core.errors import SessionBusy, SessionConflict
+from worker.core.history import RawMessage
+from worker.store import codec
+from worker.store.port import LINE_PATIENCE_SECONDS, SessionClaim, SessionHold, Turn
+
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Waiter:
+    run: str
+    place: float
+    arrived: int
+    until: float
+
+
+@dataclass(slots=True)
+class _Session:
+    version: int = 0
+    holder: str | None = None
+    hold_until: float = 0.0
+    expires_at: float = 0.0
+    turns: dict[str, bytes] = field(default_factory=dict)  # by run, in the order of the saves
+    line: dict[str, _Waiter] = field(default_factory=dict)
+
+    def first(self, now: float) -> _Waiter | None:
+        """Who waits in front."""
+        waiting = [waiter for waiter in self.line.values() if waiter.until > now]
+        return min(waiting, key=lambda waiter: (waiter.place, waiter.arrived), default=None)
+
+
+class SessionShelf:
+    """All sessions. Every method is synchronous: state changes between two awaits.
+
+    `has(run, hold_until, now)` tells whether a run may still have a session that it took, `fence`
+    keeps a run from writing.
+    """
+
+    def __init__(
+        self, has: Callable[[str, float, float], bool], fence: Callable[[str], None]
+    ) -> None:
+        self._has = has
+        self._fence = fence
+        self._sessions: dict[Key, _Session] = {}
+        self._of: dict[str, _Session] = {}  # what a run has, or waits for
+        self._numbers = itertools.count()
+
+    def __repr__(self) -> str:
+        return f"SessionShelf({len(self._sessions)} sessions)"
+
+    def take(self, claim: SessionClaim, run_id: str, now: float) -> SessionHold:
+        """Give the session to a run. Raises SessionBusy, with a place in the line."""
+        session = self._sessions.setdefault((claim.tenant, claim.id), _Session())
+        self._of[run_id] = session
+        if session.holder != run_id:
+            if session.holder is not None:
+                if self._has(session.holder, session.hold_until, now):
+                    raise self._in_line(session, claim, run_id, now)
+                self._fence(session.holder)
+            first = session.first(now)
+            if first is not None and first.run != run_id and first.place <= claim.place:
+                raise self._in_line(session, claim, run_id, now)
+            if session.expires_at <= now:
+                session.turns.clear()
+        session.holder, session.hold_until = run_id, 0.0
+        session.line.pop(run_id, None)
+        return SessionHold(claim.id, claim.tenant, session.version)
+
+    def _in_line(
+        self, session: _Session, claim: SessionClaim, run_id: str, now: float
+    ) -> SessionBusy:
+        known = session.line.get(run_id)
+        arrived = known.arrived if known is not None else next(self._numbers)
+        mine = _Waiter(run_id, claim.place, arrived, now + LINE_PATIENCE_SECONDS)
+        session.line[run_id] = mine
+        ahead = sum(
+            other.until > now and (other.place, other.arrived) < (mine.place, mine.arrived)
+            for other in session.line.values()
+        )
+        return SessionBusy(f"session {claim.id!r} is busy", ahead=ahead)
+
+    def read(self, claim: SessionClaim, *, now: float | None = None) -> tuple[RawMessage, ...]:
+        """The messages of a session; with `now`, none of one that is too old."""
+        session = self._sessions.get((claim.tenant, claim.id))
+        if session is None or (now is not None and session.expires_at <= now):
+            return ()
+        return tuple(m for body in session.turns.values() for m in codec.load(body))
+
+    def keep(self, run_id: str, until: float) -> None:
+        """Keep the session for a run that is to be taken up again."""
+        session = self._of.get(run_id)
+        if session is not None and session.holder == run_id:
+            session.hold_until = until
+
+    def free(self, hold: SessionHold, run_id: str, turn: Turn | None, now: float) -> None:
+        """Let go of a session, after saving the turn if there is one. Raises SessionConflict."""
+        session = self._sessions.setdefault((hold.tenant, hold.id), _Session())
+        if turn is not None:
+            if session.version != hold.version:
+                text = f"session {hold.id!r} has been saved"
+                raise SessionConflict(text, version=session.version)
+            hold.size_bytes = self._save(session, run_id, turn, now)
+        self.let_go(run_id)
+        first = session.first(now)
+        hold.next_run = None if first is None else first.run
+
+    def _save(self, session: _Session, run_id: str, turn: Turn, now: float) -> int:
+        body = codec.dump(turn.messages)
+        session.turns.pop(run_id, None)
+        session.turns[run_id] = body
+        session.version += 1
+        session.expires_at = now + turn.ttl_seconds
+        while len(session.turns) > 1 and _size(session) > turn.bytes_max:
+            del session.turns[next(iter(session.turns))]
+        return _size(session)
+
+    def let_go(self, run_id: str) -> None:
+        """Free what a run has, and take it out of the line."""
+        session = self._of.pop(run_id, None)
+        if session is None:
+            return
+        session.line.pop(run_id, None)
+        if session.holder == run_id:
+            session.holder = None
+
+    def forget_old(self, now: float) -> None:
+        """Forget the sessions whose time is over, unless somebody has one or waits for it."""
+        for key, session in list(self._sessions.items()):
+            holder = session.holder
+            is_held = holder is not None and self._has(holder, session.hold_until, now)
+            if session.expires_at <= now and not is_held and session.first(now) is None:
+                del self._sessions[key]
+
+
+def _size(session: _Session) -> int:
+    return sum(map(len, session.turns.values()))

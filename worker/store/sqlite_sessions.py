@@ -1,0 +1,174 @@
+"""What the SQLite store does to sessions, within the transaction of a run's open and end.
+
+Every function runs in the writer thread, on its connection. Whether somebody has a session is told
+by the row of the run that holds it, so keeping a lease alive costs no write of its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from worker.core.errors import SessionBusy, SessionConflict
+from worker.store import sqlite_statements as sql
+from worker.store.port import (
+    HOLD_PATIENCE_SECONDS,
+    LINE_PATIENCE_SECONDS,
+    SessionClaim,
+    SessionHold,
+)
+
+SESSIONS_BATCH = 200  # forgotten in one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn as it is stored."""
+
+    body: bytes
+    ttl_seconds: float
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A session that a run has now: its hold, and the bodies of the turns."""
+
+    hold: SessionHold
+    bodies: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """A session that was let go of: who waits for it first, and its size if it was saved."""
+
+    next_run: str | None = None
+    size_bytes: int = 0
+
+
+def take(
+    connection: sqlite3.Connection, claim: SessionClaim, run_id: str, now: float, *, fresh: bool
+) -> Taken | SessionBusy:
+    """Give the session to a run, or a place in the line before it.
+
+    A `fresh` run gets the turns as well.
+    """
+    row = connection.execute(sql.SESSION, (claim.tenant, claim.id)).fetchone()
+    if row is None:
+        added = connection.execute(sql.ADD_SESSION, (claim.tenant, claim.id, now))
+        row = (added.lastrowid, 0, None, 0.0, now)
+    number, version, holder, hold_until, expires_at = row
+    if holder is not None and holder != run_id:
+        if _is_held(connection, holder, hold_until, now):
+            return _stand_in_line(connection, claim, number, run_id, now)
+        # It did not come back in time. Should it be alive all the same, it writes no more.
+        connection.execute(sql.FENCE_HOLDER, (now, holder))
+    if holder != run_id:  # to the run that has it, it cannot have become too old
+        first = connection.execute(sql.FIRST_IN_LINE, (number, now)).fetchone()
+        if first is not None and first[0] != run_id and first[1] <= claim.place:
+            return _stand_in_line(connection, claim, number, run_id, now)
+        if expires_at <= now:
+            connection.execute(sql.FORGET_TURNS, {"session": number})
+    connection.execute(sql.TAKE_SESSION, (run_id, number))
+    connection.execute(sql.LEAVE_LINE, (run_id,))
+    rows = connection.execute(sql.TURNS, {"session": number}) if fresh else ()
+    bodies = [body for (body,) in rows]
+    return Taken(SessionHold(claim.id, claim.tenant, version), bodies)
+
+
+def _is_held(connection: sqlite3.Connection, holder: str, hold_until: float, now: float) -> bool:
+    state, lease_until = connection.execute(sql.HOLDER, (holder,)).fetchone() or ("", 0.0)
+    if state == "open":
+        return bool(lease_until + HOLD_PATIENCE_SECONDS > now)
+    return bool(state == "released" and hold_until > now)
+
+
+def _stand_in_line(
+    connection: sqlite3.Connection, claim: SessionClaim, number: int, run_id: str, now: float
+) -> SessionBusy:
+    until = now + LINE_PATIENCE_SECONDS
+    values = (run_id, number, claim.place, until)
+    mine = connection.execute(sql.STAND_IN_LINE, values).fetchone()[0]
+    before = (number, now, claim.place, mine)
+    ahead = connection.execute(sql.AHEAD, before).fetchone()[0]
+    return SessionBusy(f"session {claim.id!r} is busy", ahead=ahead)
+
+
+def free(
+    connection: sqlite3.Connection,
+    hold: SessionHold,
+    run_id: str,
+    turn: TurnRow | None,
+    now: float,
+) -> SessionConflict | Freed:
+    """Let go of a session, after saving the turn if there is one."""
+    if turn is None:
+        return let_go(connection, run_id, now)
+    return _save(connection, hold, run_id, turn, now)
+
+
+def _save(
+    connection: sqlite3.Connection, hold: SessionHold, run_id: str, turn: TurnRow, now: float
+) -> SessionConflict | Freed:
+    """Add the turn and let go, if the session is at the version of the hold; else write nothing."""
+    values = {
+        "tenant": hold.tenant,
+        "id": hold.id,
+        "version": hold.version,
+        "expires_at": now + turn.ttl_seconds,
+        "run": run_id,
+    }
+    row = connection.execute(sql.SAVE_SESSION, values).fetchone()
+    if row is None:
+        found = connection.execute(sql.SESSION, (hold.tenant, hold.id)).fetchone()
+        present = found[1] if found else 0
+        if found is not None or hold.version != 0:
+            return SessionConflict(f"session {hold.id!r} has been saved", version=present)
+        connection.execute(sql.ADD_SESSION, (hold.tenant, hold.id, now))  # forgotten meanwhile
+        row = connection.execute(sql.SAVE_SESSION, values).fetchone()
+    number = row[0]
+    connection.execute(sql.FORGET_TURN_OF, {"session": number, "run": run_id})
+    connection.execute(sql.ADD_TURN, (number, hold.version, run_id, turn.body))
+    size = _trim(connection, number, turn.bytes_max)
+    return Freed(_next_run(connection, number, now), size)
+
+
+def _trim(connection: sqlite3.Connection, number: int, bytes_max: int) -> int:
+    """Forget the oldest turns beyond the bound; returns the size of the rest."""
+    kept = 0
+    for turn, size in connection.execute(sql.TURN_SIZES, {"session": number}).fetchall():
+        if kept and kept + size > bytes_max:
+            values = {"session": number, "number": turn + 1}
+            connection.execute(sql.FORGET_TURNS_BEFORE, values)
+            break
+        kept += size
+    return kept
+
+
+def let_go(connection: sqlite3.Connection, run_id: str, now: float) -> Freed:
+    """Free the session that a run has, and leave the line, if it waits for one."""
+    connection.execute(sql.LEAVE_LINE, (run_id,))
+    row = connection.execute(sql.FREE_SESSION, (run_id,)).fetchone()
+    return Freed() if row is None else Freed(_next_run(connection, row[0], now))
+
+
+def keep(connection: sqlite3.Connection, run_id: str, seconds: float, now: float) -> None:
+    """Keep the session for a run that is to be taken up again in so many seconds."""
+    connection.execute(sql.HOLD_SESSION, (now + seconds + HOLD_PATIENCE_SECONDS, run_id))
+
+
+def _next_run(connection: sqlite3.Connection, number: int, now: float) -> str | None:
+    row = connection.execute(sql.FIRST_IN_LINE, (number, now)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def forget_some(connection: sqlite3.Connection, now: float) -> int:
+    """Forget some sessions that nobody has and whose time is over; returns how many."""
+    connection.execute(sql.FORGET_LATE, (now, SESSIONS_BATCH))
+    values = {"now": now, "patience": HOLD_PATIENCE_SECONDS, "limit": SESSIONS_BATCH}
+    numbers = [number for (number,) in connection.execute(sql.OVER_SESSIONS, values)]
+    for number in numbers:
+        connection.execute(sql.FORGET_SESSION, (number,))
+        connection.execute(sql.FORGET_TURNS, {"session": number})
+        connection.execute(sql.FORGET_LINE_OF, (number,))
+    return len(numbers)
