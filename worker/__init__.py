@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from worker.registry import tool
     from worker.settings import Settings
     from worker.toolcontext import ToolContext
+    from worker.toolkit.rules import handoff_rule
 
 __all__ = [
     "NotConfigured",
@@ -21,6 +22,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "Worker",
+    "handoff_rule",
     "tool",
 ]
 
@@ -33,6 +35,7 @@ _HOMES = {
     "ToolContext": "worker.toolcontext",
     "ToolError": "worker.core.errors",
     "Worker": "worker.app",
+    "handoff_rule": "worker.toolkit.rules",
     "tool": "worker.registry",
 }
 

@@ -238,6 +238,7 @@ class Worker:
             seen=self.seen,
         )
         self.runner, self.consumer = working.runner, working.consumer
+        stack.callback(self.runner.close)
         self.housekeeper = working.housekeeper
         self.desk = Desk(
             self.queue,

@@ -27,6 +27,7 @@ from worker.outbound.fetch import fetch_guarded
 from worker.queues.port import Queue
 from worker.registry import Registry
 from worker.running.calls import CallerOptions, ToolCaller
+from worker.running.handoffs import HandoffRules, rules_of
 from worker.running.runner import Runner
 from worker.running.toolguard import ToolGuards, default_policy, policies_of
 from worker.settings import Settings
@@ -164,11 +165,15 @@ def build_runner(
         options=tool_options or {},
         redact=seen.redactor.text,
     )
+    rules = HandoffRules(
+        rules_of(settings.handoff, registry), telemetry=seen.telemetry, redact=seen.redactor.text
+    )
     caller = ToolCaller(
         registry,
         ToolGuards(guards, settings.guard, settings.guards, store),
         seen.telemetry,
         options,
+        rules,
         clock=time.monotonic,
         wall=time.time,
     )
@@ -189,6 +194,7 @@ def build_runner(
         journal=store,
         telemetry=seen.telemetry,
         opening=opening,
+        rules=rules,
         worker=worker_name(),
         wall=time.time,
     )

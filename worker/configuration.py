@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from worker.checks import check
 from worker.core.errors import ConfigError
 from worker.guardsettings import GuardOverride
+from worker.handoffsettings import HandoffRule
 from worker.section import Section
 from worker.settings import Settings
 
@@ -29,6 +30,8 @@ TOOL_VARIABLES = {
 }
 OTHER_NAMES = frozenset({"LOOPWORKER_CONFIG", *TOOL_VARIABLES})
 _FALLBACKS = {"model_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY", "model": "OPENAI_MODEL"}
+# Sections of sections: LOOPWORKER_GUARDS__QUOTE__FAIL_MAX.
+_NAMED: Mapping[str, type[Section]] = {"guards": GuardOverride, "handoff": HandoffRule}
 _TOO_CLOSE = 0.85  # similarity above which an unknown name is taken for a typing error
 
 
@@ -133,7 +136,7 @@ def _read_environment(
     for variable, text in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable in OTHER_NAMES:
             continue
-        place = known.get(variable) or _guards_place(variable)
+        place = known.get(variable) or _named_place(variable)
         if place is None:
             _refuse_typing_error(variable, known)
             ignored.append(variable)
@@ -151,16 +154,16 @@ def _refuse_typing_error(variable: str, known: Mapping[str, tuple[str, ...]]) ->
         raise ConfigError(f"{variable}: no such setting; did you mean {close[0]}?")
 
 
-def _guards_place(variable: str) -> tuple[str, ...] | None:
+def _named_place(variable: str) -> tuple[str, ...] | None:
     parts = variable.removeprefix(PREFIX).lower().split("__")
-    return tuple(parts) if len(parts) == 3 and parts[0] == "guards" else None
+    return tuple(parts) if len(parts) == 3 and parts[0] in _NAMED else None
 
 
 def _places(model: type[BaseModel], place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for name, info in model.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
             yield from _places(info.annotation, (*place, name))
-        elif name != "guards":
+        elif name not in _NAMED:
             yield (*place, name)
 
 
@@ -225,8 +228,8 @@ def _explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> 
 
 def _meant(place: tuple[str, ...]) -> str:
     """Guess which setting a wrong name was meant to be."""
-    if place[0] == "guards" and len(place) == 3:
-        known = {_variable((*place[:2], name)) for name in GuardOverride.model_fields}
+    if place[0] in _NAMED and len(place) == 3:
+        known = {_variable((*place[:2], name)) for name in _NAMED[place[0]].model_fields}
     else:
         known = {_variable(each) for each in _places(Settings, ())}
         known |= {_variable(each[:-1]) for each in _places(Settings, ()) if len(each) > 1}
@@ -240,8 +243,9 @@ def _wanted(place: tuple[str, ...]) -> str | None:
     kind = str(field.annotation) if field is not None else ""
     if field is None or "tuple" in kind or ("str" in kind.lower() and "Literal" not in kind):
         return None
-    if get_origin(field.annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(field.annotation)))
+    for choice in (field.annotation, *get_args(field.annotation)):  # or a choice or None
+        if get_origin(choice) is Literal:
+            return "one of " + ", ".join(map(str, get_args(choice)))
     if "bool" in kind:
         return "true or false"
     whole = "float" not in kind
@@ -261,8 +265,8 @@ def _between(bounds: list[Any], unit: str) -> str:
 
 
 def _field(place: tuple[str, ...]) -> FieldInfo | None:
-    if place[0] == "guards":
-        return GuardOverride.model_fields.get(place[-1]) if len(place) == 3 else None
+    if place[0] in _NAMED:
+        return _NAMED[place[0]].model_fields.get(place[-1]) if len(place) == 3 else None
     model: type[BaseModel] = Settings
     for name in place[:-1]:
         inner = model.model_fields[name].annotation if name in model.model_fields else None

@@ -18,13 +18,15 @@ from typing import Any
 
 from worker.core.errors import ConfigError
 from worker.registry import Registry, Tool
+from worker.toolkit.rules import FunctionRule
 
 ENTRY_POINTS = "loopworker.tools"
 SETTING = "LOOPWORKER_TOOLS"
+_WANTED = (Tool, FunctionRule)
 
 
 def load_registry(where: str | Iterable[str] = "tools", *, entry_points: bool = True) -> Registry:
-    """Load every tool of the places named, and of installed packages that offer some.
+    """Load every tool and hand-off rule of the places named, and of packages that offer some.
 
     `where` is the setting: packages, folders or files, separated by commas or the path separator.
     Raises ConfigError, without a traceback, for a place that does not exist, a file that cannot be
@@ -84,17 +86,17 @@ def modules_of(place: str) -> Iterator[ModuleType]:
         raise ConfigError(f"{SETTING}: {place!r} is no file, no folder and no package")
 
 
-def tools_in(module: ModuleType) -> Iterator[Tool]:
-    """Yield the tools of a module: its own names, and those in a list called TOOLS."""
+def tools_in(module: ModuleType) -> Iterator[Tool | FunctionRule]:
+    """Yield the tools and rules of a module: its own names, and those in a list called TOOLS."""
     file = getattr(module, "__file__", None) or module.__name__
     for value in list(vars(module).values()):
-        if isinstance(value, Tool):
+        if isinstance(value, _WANTED):
             yield value
     listed = getattr(module, "TOOLS", ())
     if not isinstance(listed, (list, tuple)):
         raise ConfigError(f"{file}: TOOLS must be a list of tools, not {type(listed).__name__}")
     for number, value in enumerate(listed):
-        if not isinstance(value, Tool):
+        if not isinstance(value, _WANTED):
             raise ConfigError(f"{file}: TOOLS[{number}] is no tool; is its @tool missing?")
         yield value
 
@@ -204,7 +206,7 @@ def _place_of(error: BaseException, file: str) -> str:
     return file
 
 
-def _entry_point_tools() -> Iterator[Tool]:
+def _entry_point_tools() -> Iterator[Tool | FunctionRule]:
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         with _clear_errors(f"entry point {entry.name} = {entry.value}"):
             value = entry.load()
@@ -213,6 +215,6 @@ def _entry_point_tools() -> Iterator[Tool]:
                 yield from tools_in(module)
             continue
         for found in value if isinstance(value, (list, tuple)) else [value]:
-            if not isinstance(found, Tool):
+            if not isinstance(found, _WANTED):
                 raise ConfigError(f"entry point {entry.name} = {entry.value}: is no tool")
             yield found

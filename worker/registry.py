@@ -16,6 +16,7 @@ from worker.toolkit.check import compile_check
 from worker.toolkit.definition import EFFECTS, Effect, Tool
 from worker.toolkit.docstring import summary
 from worker.toolkit.effect import smells_of_writing
+from worker.toolkit.rules import FunctionRule
 from worker.toolkit.schema import Place, innermost, shape_of
 
 __all__ = ["Registry", "Tool", "ToolContext", "ToolOptions", "line_to_add", "tool", "wire_names"]
@@ -187,26 +188,34 @@ def _check_policy(options: Mapping[str, Any], effect: str, place: Place) -> None
 
 
 class Registry:
-    """The tools of a worker, by name. Iterating gives them in the order they were added."""
+    """The tools of a worker, by name, and its hand-off rules.
 
-    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+    Iterating gives the tools in the order they were added.
+    """
+
+    def __init__(self, tools: Iterable[Tool | FunctionRule] = ()) -> None:
         self._tools: dict[str, Tool] = {}
+        self._rules: dict[str, FunctionRule] = {}
         self._offered: dict[str, OfferedTool] = {}
         for each in tools:
             self.add(each)
 
-    def add(self, new: Tool) -> None:
-        """Add a tool. Raises ConfigError when another one has its name."""
-        old = self._tools.get(new.name)
-        if old is new:
-            return
-        if old is not None:
+    def add(self, new: Tool | FunctionRule) -> None:
+        """Add a tool, or a hand-off rule. Raises ConfigError when another one has its name."""
+        is_rule = isinstance(new, FunctionRule)
+        place: dict[str, Any] = self._rules if is_rule else self._tools
+        old = place.setdefault(new.name, new)
+        if old is not new:
             raise ConfigError(
-                f"two tools are called {new.name!r}: {old.source_file}:{old.source_line} and "
-                f"{new.source_file}:{new.source_line}"
+                f"two {'rules' if is_rule else 'tools'} are called {new.name!r}: "
+                f"{old.source_file}:{old.source_line} and {new.source_file}:{new.source_line}"
             )
-        self._tools[new.name] = new
         self._offered.clear()
+
+    @property
+    def rules(self) -> tuple[FunctionRule, ...]:
+        """The hand-off rules of the tool files, in the order in which they were added."""
+        return tuple(self._rules.values())
 
     def get(self, name: str) -> Tool | None:
         """Return the tool of that name, None when there is none."""

@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr
 from worker.core.limits import Limits
 from worker.core.steps import StepPolicy, read_policy
 from worker.guardsettings import GuardOverride, GuardSettings
+from worker.handoffsettings import HandoffRule
 from worker.loopsettings import LoopSettings, StepSettings, StepsPolicy
 from worker.section import Seconds, Section
 
@@ -91,6 +92,9 @@ class Settings(Section):
     guard: GuardSettings = Field(default_factory=GuardSettings)
     guards: dict[str, GuardOverride] = Field(
         default_factory=dict, description="Exceptions for one dependency or tool, by its name."
+    )
+    handoff: dict[str, HandoffRule] = Field(
+        default_factory=dict, description="Rules that hand a run over to a person, by name."
     )
     http: str = Field(
         "127.0.0.1:8080", description="Address of the API and the console; `off` for none."

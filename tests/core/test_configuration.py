@@ -110,6 +110,43 @@ def test_a_wrong_line_of_the_file_is_named(tmp_path, text, said):
     assert said in str(caught.value)
 
 
+def test_hand_off_rules_are_tables_or_variables(tmp_path):
+    """A rule has a name; the environment wins field by field, and lists are commas there."""
+    file = tmp_path / "w.toml"
+    file.write_text(
+        '[handoff.legal]\ntext = "建议咨询律师"\non = "answer"\n\n'
+        '[handoff.risk]\npattern = "level [45]"\ntools = ["crm"]\n'
+    )
+    loaded = load(
+        {"LOOPWORKER_HANDOFF__RISK__TOOLS": "crm, kyc", "LOOPWORKER_HANDOFF__LEGAL__ENABLED": "0"},
+        file=file,
+    )
+    rules = loaded.settings.handoff
+
+    assert (rules["legal"].text, rules["legal"].on, rules["legal"].enabled) == (
+        *("建议咨询律师", "answer", False),
+    )
+    assert (rules["risk"].pattern, rules["risk"].tools) == ("level [45]", ("crm", "kyc"))
+    shown = {each.name: (each.value, each.source) for each in effective(loaded)}
+    assert shown["LOOPWORKER_HANDOFF__LEGAL__TEXT"] == ("建议咨询律师", f"file {file}")
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"LOOPWORKER_HANDOFF__R__ON": "never"}, "HANDOFF__R__ON: must be one of both, answer"),
+        ({"LOOPWORKER_HANDOFF__R__TEXTS": "x"}, "did you mean LOOPWORKER_HANDOFF__R__TEXT?"),
+        ({"LOOPWORKER_HANDOFF__R__TEXT": "x" * 1001}, "LOOPWORKER_HANDOFF__R__TEXT"),
+    ],
+)
+def test_a_wrong_hand_off_rule_is_named(env, said):
+    """Its variable, and what is allowed."""
+    with pytest.raises(ConfigError) as caught:
+        load(env)
+
+    assert said in str(caught.value)
+
+
 def test_an_adapter_error_gets_the_full_name():
     """Adapters know no prefix; what a person reads is the name of the variable, once."""
     with pytest.raises(ConfigError) as caught, named("STORE_URL"):

@@ -28,8 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ids": set(),
     "section": set(),
     "guardsettings": {"section"},
+    "handoffsettings": {"section"},
     "loopsettings": {"core", "section"},
-    "settings": {"core", "guardsettings", "loopsettings", "section"},
+    "settings": {"core", "guardsettings", "handoffsettings", "loopsettings", "section"},
     "intake": {"core"},
     "telemetry": {"core"},
     "toolcontext": {"core"},
@@ -52,7 +53,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "running": {
         *("core", "guard", "http", "model.port", "registry", "telemetry"),
         *("store.mailbox", "store.port"),
-        *("guardsettings", "toolcontext", "toolkit", "toolresult"),  # an operator's overrides
+        *(
+            "guardsettings",
+            "handoffsettings",
+            "toolcontext",
+            "toolkit",
+            "toolresult",
+        ),  # an operator's overrides
     },
     "consuming": {
         *("core", "intake", "queues.port", "running", "store.mailbox", "store.port", "telemetry"),
@@ -75,7 +82,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "aiohttp": {"worker/outbound/"},
     "httpx": {"worker/http.py", "worker/outbound/", "worker/model/transport.py", "tools/"},
     "httpx_aiohttp": {"worker/outbound/"},
-    "jsonschema_rs": {"worker/toolkit/check.py"},
+    "jsonschema_rs": {"worker/toolkit/check.py", "worker/toolkit/patterns.py"},
     "opentelemetry": {
         "worker/telemetry/spans.py",
         "worker/telemetry/tracing.py",
@@ -99,7 +106,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "pybreaker": {"worker/guard/breaker.py"},
     "pydantic": {
         *("worker/configuration.py", "worker/guardsettings.py", "worker/loopsettings.py"),
-        *("worker/section.py", "worker/settings.py"),
+        *("worker/handoffsettings.py", "worker/section.py", "worker/settings.py"),
         *("worker/toolkit/schema.py", "worker/web/api.py", "tools/"),
     },
     "pydantic_settings": {"worker/configuration.py", "worker/settings.py"},

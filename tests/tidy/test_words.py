@@ -17,6 +17,7 @@ MAY_CATCH_ALL = {
     "worker/guard/threads.py": "the attempt of a sync tool, in its thread",
     "worker/guard/verdict.py": "a user's classifier, or an error whose attributes raise",
     "worker/rendering.py": "a foreign value may raise anything when it is looked at",
+    "worker/running/handoffs.py": "a rule of a tool file may raise anything",
     "worker/running/observe.py": "a tool's error whose text raises costs one call, not the run",
     "worker/sqlitefile.py": "what a caller's transaction raises is that caller's answer",
     "worker/toolresult.py": "a foreign response may raise anything when it is looked at",

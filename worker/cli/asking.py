@@ -37,7 +37,8 @@ examples:
   loopworker ask "…" --tools my_tools.py
   loopworker ask "And in London?" --history earlier.json       a JSON list of chat messages
 
-exit codes: 0 answered · 2 wrong usage or settings · 3 not answered · 4 the model is out of reach
+exit codes: 0 answered · 2 wrong usage or settings · 3 not answered, or handed over to a person
+            4 the model is out of reach
 """
 _ROLES = ("system", "user", "assistant", "tool")
 

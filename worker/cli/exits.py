@@ -13,8 +13,9 @@ UNREACHABLE = 4
 INTERRUPTED = 130
 BROKEN = 141  # 128 + SIGPIPE, as the shell has it
 
-# Endings that hold an answer to the question, if only that there is none to be found.
-ANSWERED_STATUSES = frozenset({"completed", "no_information", "handoff"})
+# Endings that hold an answer to the question, if only that there is none to be found. A hand-off is
+# well for the objective, and yet it is a person who will answer: no script should go on as if.
+ANSWERED_STATUSES = frozenset({"completed", "no_information"})
 
 # Event loops with something in them that does not end; the interpreter would wait for it.
 held_up: list[Any] = []

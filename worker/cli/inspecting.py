@@ -159,12 +159,17 @@ def _still(settings: Settings) -> Iterator[Finding]:
 
 def _tools(settings: Settings) -> Iterator[Finding]:
     from worker.discovery import bare_places, load_registry, unmet_needs
+    from worker.running.handoffs import rules_of
     from worker.toollint import lint
 
     registry = load_registry(settings.tools)
     warnings = sum(each.level == "warning" for each in lint(registry))
     hint = f"; {warnings} warnings, see `loopworker tools lint`" if warnings else ""
     yield Finding("tools", f"{len(registry)} found: {', '.join(registry.names) or 'none'}{hint}")
+    rules = rules_of(settings.handoff, registry)
+    if rules:
+        names = ", ".join(rule.name for rule in rules)
+        yield Finding("hand-off", f"{len(rules)} rule{'s' * (len(rules) != 1)}: {names}")
     for place in bare_places(settings.tools):
         yield Finding("tools", f"{place} holds no tool (LOOPWORKER_TOOLS); is an @tool missing?")
     for tool, variable in unmet_needs(registry):

@@ -186,12 +186,20 @@ def print_result(result: Result, *, as_json: bool = False) -> int:
     elif result.answer:
         print(result.answer)
     if code != ANSWERED:
-        why = f": {one_line(result.error)}" if result.error else ""
+        why = f": {one_line(why_of(result))}" if why_of(result) else ""
         tell(f"loopworker: not answered: {result.status}{why}")
     if not as_json and str(result.status) != "cancelled":  # the rest of its calls were skipped
         for part in result.degraded:
             tell(f"loopworker: degraded: {part.tool}: {part.source} ({part.reason or 'unknown'})")
     return code
+
+
+def why_of(result: Result) -> str | None:
+    """Say why a result is none that one can go on with."""
+    by = result.handoff
+    if by is None:
+        return result.error
+    return f"by rule {by.rule!r}, {'the answer' if by.tool is None else by.tool}: {by.reason}"
 
 
 def exit_code(result: Result) -> int:

@@ -45,6 +45,7 @@ def tools(options: argparse.Namespace) -> int:
     from worker.cli.asking import adjusted
     from worker.configuration import load, named
     from worker.discovery import bare_places, load_registry
+    from worker.running.handoffs import rules_of
 
     settings = adjusted(load(), tools=None).settings
     registry = load_registry(settings.tools)
@@ -52,8 +53,13 @@ def tools(options: argparse.Namespace) -> int:
         tell(f"loopworker: {place} in LOOPWORKER_TOOLS holds no tool; is an @tool missing?")
     with named("LOOP__POLLERS"):
         pollers = registry.pollers(settings.loop.pollers)
+    rules = rules_of(settings.handoff, registry)
     if options.action == "list":
-        return _list(registry, pollers, as_json=options.json)
+        code = _list(registry, pollers, as_json=options.json)
+        if rules and not options.json:
+            print()
+            print_table(("HAND-OFF RULE", "LOOKS AT", "FOR"), map(_rule_row, rules))
+        return code
     if options.action == "lint":
         return _lint(registry, options)
     if options.name is None:
@@ -90,6 +96,12 @@ def _list(registry: Any, pollers: frozenset[str], *, as_json: bool) -> int:
     for _, line in registry.undeclared():
         tell(f"loopworker: assumed to write: {line}")
     return ANSWERED
+
+
+def _rule_row(rule: Any) -> tuple[str, str, str]:
+    where = {"both": "answer, results", "answer": "answer", "results": "results"}[rule.on]
+    of = f" of {', '.join(sorted(rule.tools))}" if rule.tools else ""
+    return rule.name, where + of, rule.shown
 
 
 def _nature(tool: Any, pollers: frozenset[str]) -> str:

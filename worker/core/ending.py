@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from worker.core.digest import arguments_hash
 from worker.core.effects import Finish
-from worker.core.events import Ended, ModelFailed
+from worker.core.events import Ended, HandedOff, ModelFailed
 from worker.core.gate import INVENTED_VALUE, Evidence, enforce
 from worker.core.honesty import manifest, with_notes
 from worker.core.limits import Status
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall
-from worker.core.task import CallRecord, Result
-from worker.core.texts import NO_INFORMATION, SKIPPED
+from worker.core.task import CallRecord, Handoff, Result
+from worker.core.texts import HANDED_OFF, NO_INFORMATION, SKIPPED
 
 if TYPE_CHECKING:
     from worker.core.loop import Loop
@@ -62,6 +62,13 @@ def answered(loop: Loop, reply: Reply) -> Finish:
     """The ending of a reply that is an answer, cut, filtered or refused."""
     error = None if reply.kind is ReplyKind.ANSWER else f"finish_reason {reply.finish_reason}"
     return Finish(_REPLY_STATUS[reply.kind], reply.text, error)
+
+
+def handed_off(loop: Loop, event: HandedOff) -> Finish:
+    """A rule found that a person has to take over: the model's words stand, if it has answered."""
+    is_answer = event.source == "answer" and loop.last is not None
+    text = loop.last.text if is_answer and loop.last else HANDED_OFF[loop.language]
+    return Finish(Status.HANDOFF, text)
 
 
 def out_of_steps(loop: Loop) -> Finish:
@@ -132,6 +139,7 @@ def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") 
         models=loop.models,
         diagnosis=(INVENTED_VALUE,) if is_altered else (),
         error=finish.error,
+        handoff=_handoff(loop, rows) if finish.status == Status.HANDOFF else None,
     )
 
 
@@ -145,6 +153,17 @@ def evidence_of(loop: Loop, named: list[tuple[str, Observation]]) -> Evidence:
         told=(*history, loop.started.system_prompt),
         language=loop.language,
     )
+
+
+def _handoff(loop: Loop, rows: list[tuple[ToolCall, Observation]]) -> Handoff | None:
+    event = loop.handed_off
+    if event is None:
+        return None
+    tool = None
+    if event.source == "result":
+        # An id may come again in a later reply; the last one is meant.
+        tool = next((call.name for call, _ in reversed(rows) if call.id == event.call_id), None)
+    return Handoff(event.rule, event.reason, event.source, tool, event.call_id)
 
 
 def _record(call: ToolCall, observation: Observation) -> CallRecord:

@@ -110,6 +110,17 @@ class JobPolled:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOff:
+    """A rule found that a person has to take over; what the rules say later changes nothing."""
+
+    at: float
+    rule: str
+    reason: str
+    source: str = "answer"  # answer | result
+    call_id: str | None = None  # of the result
+
+
+@dataclass(frozen=True, slots=True)
 class StepsChanged:
     """The run may take another number of steps from here on."""
 
@@ -171,6 +182,7 @@ Event = (
     | JobStarted
     | JobPolled
     | StepsChanged
+    | HandedOff
     | Parked
     | Resumed
     | Decided

@@ -21,6 +21,7 @@ from worker.core.events import (
     Decided,
     Ended,
     Event,
+    HandedOff,
     JobPolled,
     JobStarted,
     ModelFailed,
@@ -57,6 +58,7 @@ class Loop:
         self.parked_seconds = 0.0
         self.waiting = Waiting()
         self.ended: Ended | None = None
+        self.handed_off: HandedOff | None = None
         self.observed: list[tuple[int, ToolCall, Observation]] = []
         self.steps_changed: StepsChanged | None = None
         self.failed_steps = 0
@@ -131,6 +133,8 @@ class Loop:
         assert self.started is not None, "a run begins with Started"
         if self.ended is not None:
             return ending.ended(self, self.ended)
+        if self.handed_off is not None:
+            return ending.handed_off(self, self.handed_off)
         if self.parked is not None:
             return Park(self.parked.reason, self.parked.until, self.parked.call_id)
         if self.failed is not None:
@@ -232,6 +236,8 @@ class Loop:
             case StepsChanged():
                 self._refuse_if_acting(event)
                 self.steps_changed = event
+            case HandedOff():
+                self._apply_handed_off(event)
             case Parked():
                 self.parked = event
             case Resumed():
@@ -306,6 +312,17 @@ class Loop:
         self.repetition.close(rows, pollers=pollers)
         self.pending = {}
         self.returned = {}
+
+    def _apply_handed_off(self, event: HandedOff) -> None:
+        if event.source == "answer":
+            if self.last is None or self.last.kind in (ReplyKind.CALLS, ReplyKind.EMPTY):
+                raise IllegalEvent("HandedOff by an answer that is not there")
+        elif event.call_id not in self.returned and not any(
+            call.id == event.call_id for _, call, _ in self.observed
+        ):
+            raise IllegalEvent(f"HandedOff by call {event.call_id!r}, which has no observation")
+        if self.handed_off is None:  # of several in one round, the first counts
+            self.handed_off = event
 
     def _apply_note(self, event: NoteAdded) -> None:
         assert self._transcript is not None

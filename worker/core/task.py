@@ -71,6 +71,17 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True)
+class Handoff:
+    """Why a person has to take over: which rule said so, of the answer or of a tool's result."""
+
+    rule: str
+    reason: str
+    source: str = "answer"  # answer | result
+    tool: str | None = None
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What the caller gets back.
 
@@ -96,6 +107,7 @@ class Result:
     diagnosis: tuple[Symptom, ...] = ()
     error: str | None = None
     redrives: int = 0
+    handoff: Handoff | None = None
 
     @property
     def id(self) -> str:

@@ -147,6 +147,10 @@ FIGURES_REMOVED = {
     "zh": "[没有来源的数值已删去。]",
     "en": "[Figures without a source were taken out.]",
 }
+HANDED_OFF = {
+    "zh": "这个问题需要人工处理,已转交人工。",
+    "en": "This needs a person; it has been handed over to one.",
+}
 NO_INFORMATION = {"zh": "未找到相关信息", "en": "No relevant information was found."}
 DEFAULT_STUB = {"zh": "{tool} 暂不可用", "en": "{tool} is unavailable"}
 
@@ -182,6 +186,7 @@ PROGRESS_RESUMED = {
 PROGRESS_DONE = {"zh": "{tool} 已返回", "en": "{tool} returned"}
 PROGRESS_MODEL_FAILED = {"zh": "模型调用失败:{status}", "en": "The model call failed: {status}"}
 PROGRESS_STEPS = {"zh": "步数上限改为 {steps}", "en": "The run may take {steps} steps now"}
+PROGRESS_HANDED_OFF = {"zh": "转交人工:{reason}", "en": "Handed over to a person: {reason}"}
 PROGRESS_PARKED = {"zh": "等待中:{reason}", "en": "Waiting: {reason}"}
 PROGRESS_ENDED = {"zh": "结束,没有答案:{status}", "en": "Ended without an answer: {status}"}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from worker.core.errors import TaskInvalid
 from worker.core.limits import Status
-from worker.core.task import Budget, CallRecord, Degradation, Result, Symptom, Task
+from worker.core.task import Budget, CallRecord, Degradation, Handoff, Result, Symptom, Task
 
 VERSION = 1
 MAX_INPUT_CHARS = 1_048_576
@@ -154,6 +154,17 @@ def result_to_wire(result: Result) -> dict[str, Any]:
         "diagnosis": [{"symptom": s.symptom, "hint": s.hint} for s in result.diagnosis],
         "error": result.error,
         "redrives": result.redrives,
+        "handoff": None if result.handoff is None else _handoff_to_wire(result.handoff),
+    }
+
+
+def _handoff_to_wire(handoff: Handoff) -> dict[str, Any]:
+    return {
+        "rule": handoff.rule,
+        "reason": handoff.reason,
+        "source": handoff.source,
+        "tool": handoff.tool,
+        "call_id": handoff.call_id,
     }
 
 
@@ -180,6 +191,7 @@ def result_from_wire(value: dict[str, Any]) -> Result:
         diagnosis=tuple(Symptom(**sign) for sign in value.get("diagnosis", ())),
         error=value.get("error"),
         redrives=value.get("redrives", 0),
+        handoff=Handoff(**value["handoff"]) if value.get("handoff") else None,
     )
 
 

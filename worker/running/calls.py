@@ -15,6 +15,7 @@ from worker.core.observing import refused, unknown_outcome
 from worker.core.task import Task
 from worker.guard.policy import Outcome
 from worker.registry import Registry, Tool
+from worker.running.handoffs import HandoffRules
 from worker.running.observe import observation_of
 from worker.running.recorder import Recorder
 from worker.running.toolguard import ToolGuards
@@ -43,6 +44,7 @@ class ToolCaller:
         guards: ToolGuards,
         telemetry: Telemetry,
         options: CallerOptions,
+        rules: HandoffRules,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -51,6 +53,7 @@ class ToolCaller:
         self._guards = guards
         self._telemetry = telemetry
         self._options = options
+        self._rules = rules
         self._clock = clock
         self._wall = wall
 
@@ -79,6 +82,8 @@ class ToolCaller:
         self, calls: list[ToolCall], effect: CallTools, task: Task, recorder: Recorder
     ) -> None:
         for call in calls:
+            if recorder.loop.handed_off is not None:
+                return  # a person takes over; what has not begun is left to that person
             if call.problem is not None:
                 await self._answer(call, refused(call), effect.step, recorder)
             else:
@@ -89,7 +94,7 @@ class ToolCaller:
     ) -> None:
         with self._telemetry.watch(self._operation(call, step)) as operation:
             _settle(operation, observation)
-        await recorder.record(ToolReturned(self._wall(), call.id, observation))
+        await self._record(call, observation, recorder)
 
     async def _call(
         self, call: ToolCall, effect: CallTools, task: Task, recorder: Recorder
@@ -103,7 +108,15 @@ class ToolCaller:
             else:
                 observation = await self._run(tool, call, effect, task, recorder)
             _settle(operation, observation)
-            await recorder.record(ToolReturned(self._wall(), call.id, observation))
+            await self._record(call, observation, recorder)
+
+    async def _record(self, call: ToolCall, observation: Observation, recorder: Recorder) -> None:
+        """Write the one observation of a call, and in the same write what a rule found in it."""
+        returned = ToolReturned(self._wall(), call.id, observation)
+        handed_off = await self._rules.of_result(
+            call, observation, at=returned.at, broken=recorder.broken_rules
+        )
+        await recorder.record(returned, *([handed_off] if handed_off else []))
 
     async def _run(
         self, tool: Tool, call: ToolCall, effect: CallTools, task: Task, recorder: Recorder

@@ -28,6 +28,7 @@ class Recorder:
         self._waiting: list[Event] = []
         self._turn = asyncio.Lock()
         self._failure: WorkerError | None = None
+        self.broken_rules: set[str] = set()  # hand-off rules that could not be asked
 
     def defer(self, event: Event) -> None:
         """Take a fact in now and write it with the next one.
@@ -38,18 +39,18 @@ class Recorder:
         self._deferred.append(event)
         self.loop.apply(event)
 
-    async def record(self, event: Event) -> None:
-        """Write a fact durably, then let the loop know it.
+    async def record(self, *events: Event) -> None:
+        """Write facts durably, all or none, then let the loop know them.
 
-        Cancelled: the fact is in the journal or not; the caller must let go of the run.
+        Cancelled: they are in the journal or not; the caller must let go of the run.
         """
-        self._waiting.append(event)
+        self._waiting += events
         async with self._turn:
             if self._failure is not None:
                 # The fact may have been in the write that failed: nobody may go on as if it stood.
                 raise self._failure
-            if all(fact is not event for fact in self._waiting):
-                return  # it went out with somebody else's write
+            if all(fact is not events[-1] for fact in self._waiting):
+                return  # they went out with somebody else's write
             batch, self._waiting = self._waiting, []
             deferred, self._deferred = self._deferred, []
             try:

@@ -12,6 +12,7 @@ from worker.core.ending import observations, result_of
 from worker.core.errors import ModelError
 from worker.core.events import (
     Ended,
+    Event,
     ModelFailed,
     ModelReplied,
     NoteAdded,
@@ -29,6 +30,7 @@ from worker.core.task import Result, Task
 from worker.model.port import Model, ModelRequest, OfferedTool
 from worker.registry import Registry
 from worker.running.calls import ToolCaller
+from worker.running.handoffs import HandoffRules, broken_rule
 from worker.running.recorder import Recorder
 from worker.store.port import Journal, Opened
 from worker.telemetry.signals import RunLoop, Step, StepUpdated
@@ -61,6 +63,7 @@ class Runner:
         journal: Journal,
         telemetry: Telemetry,
         opening: Opening,
+        rules: HandoffRules,
         worker: str,
         wall: Callable[[], float],
     ) -> None:
@@ -70,10 +73,15 @@ class Runner:
         self._journal = journal
         self._telemetry = telemetry
         self._opening = opening
+        self._rules = rules
         self._worker = worker
         self._wall = wall
         self._words: dict[tuple[str, ...], tuple[ToolWords, ...]] = {}
         self._thinking: dict[str, asyncio.Task[Any]] = {}  # runs that wait for the model
+
+    def close(self) -> None:
+        """Let idle threads go."""
+        self._rules.close()
 
     def interrupt(self, run_id: str) -> None:
         """End the waiting for the model of a run whose cancel has been noted in its `Run`.
@@ -205,12 +213,22 @@ class Runner:
             )
             await recorder.record(failure)
         else:
-            replied = ModelReplied(self._wall(), reply)
-            if reply.kind is ReplyKind.ANSWER:
-                # Nothing takes an answer back, so the end of the run follows at once: one write.
-                recorder.defer(replied)
-            else:
-                await recorder.record(replied)
+            await self._replied(reply, recorder)
+
+    async def _replied(self, reply: Reply, recorder: Recorder) -> None:
+        replied = ModelReplied(self._wall(), reply)
+        facts: list[Event] = [replied]
+        if reply.text and reply.kind not in (ReplyKind.CALLS, ReplyKind.EMPTY):
+            found = await self._rules.of_answer(
+                reply.text, at=replied.at, broken=recorder.broken_rules
+            )
+            facts += [found] if found else []
+        if reply.kind is ReplyKind.ANSWER:
+            # Nothing takes an answer back, so the end of the run follows at once: one write.
+            for fact in facts:
+                recorder.defer(fact)
+        else:
+            await recorder.record(*facts)
 
     async def _reply(self, request: ModelRequest, recorder: Recorder) -> Reply:
         """Ask the model; a cancel of the run ends the waiting. Raises Interrupted for that."""
@@ -252,10 +270,14 @@ class Runner:
             return RunEnd(settlement)
         result = result_of(loop, effect, ended_at=now, worker=self._worker)
         result = replace(
-            result, trace_id=self._telemetry.trace_id(), redrives=recorder.run.redrives
+            result,
+            trace_id=self._telemetry.trace_id(),
+            redrives=recorder.run.redrives,
+            diagnosis=(*result.diagnosis, *map(broken_rule, sorted(recorder.broken_rules))),
         )
         await self._journal.finish(recorder.run, recorder.unwritten(), result)
         self._telemetry.tell(StepUpdated(result.task_id, recorder.run.next_seq, "", is_final=True))
+        operation.handoff_rule = result.handoff.rule if result.handoff else None
         operation.status = str(result.status)
         operation.error = result.error
         operation.symptoms = tuple(sign.symptom for sign in result.diagnosis)

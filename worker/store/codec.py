@@ -35,6 +35,7 @@ KINDS: dict[str, type[Any]] = {
     "job_started": events.JobStarted,
     "job_polled": events.JobPolled,
     "steps_changed": events.StepsChanged,
+    "handed_off": events.HandedOff,
     "parked": events.Parked,
     "resumed": events.Resumed,
     "decided": events.Decided,

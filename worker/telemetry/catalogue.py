@@ -186,7 +186,7 @@ RUN_SYMPTOMS = _counter(
     "run_symptoms_total",
     "Symptoms of a sick loop found in ended runs.",
     "symptom",
-    symptom=("no_call", "repeated_call", "no_answer", "invented_value"),
+    symptom=("no_call", "repeated_call", "no_answer", "invented_value", "broken_rule"),
 )
 STEPS = _counter(
     "steps_total",

@@ -35,6 +35,7 @@ RATE_LIMITS = {
     "agent.tool.unknown": 20,
     "agent.tool.result_truncated": 20,
     "http.client_recycled": 10,
+    "handoff.rule_broken": 10,
 }
 
 STATUS_CODES = {
@@ -130,6 +131,8 @@ def _loop_ended(out: Writer, run: s.RunLoop) -> None:
         fields["cost"] = run.cost
     if run.degraded:
         fields["degraded"] = list(run.degraded)
+    if run.handoff_rule is not None:
+        fields["handoff_rule"] = run.handoff_rule
     if run.symptoms:
         fields["symptoms"] = list(run.symptoms)
     fields.update(_failure(run))

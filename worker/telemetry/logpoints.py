@@ -172,6 +172,16 @@ def _tool_undeclared(out: Writer, told: s.ToolUndeclared) -> None:
     out.write(WARNING, "tool.undeclared", fields)
 
 
+def _rule_broken(out: Writer, told: s.RuleBroken) -> None:
+    fields = {
+        "handoff_rule": told.rule,
+        "looked_at": told.source,
+        "error_type": "internal",
+        "error": f"{told.error_type}: {told.error}"[:ERROR_CHARACTERS_MAX],
+    }
+    out.write(WARNING, "handoff.rule_broken", fields)
+
+
 def _quirk_learned(out: Writer, told: s.QuirkLearned) -> None:
     fields = {"endpoint": told.endpoint, "quirk": told.quirk, "evidence": told.evidence[:500]}
     out.write(INFO, "model.quirk_learned", fields)
@@ -255,6 +265,7 @@ TOLD: dict[type, tuple[Handler, int]] = {
     s.FallbackUsed: (_fallback_used, WARNING),
     s.ClientRecycled: (_client_recycled, WARNING),
     s.ToolUndeclared: (_tool_undeclared, WARNING),
+    s.RuleBroken: (_rule_broken, WARNING),
     s.LoopLagged: (_loop_lagged, WARNING),
     s.LoopStuck: (_loop_stuck, ERROR),
     s.TasksDrained: (_tasks_drained, INFO),

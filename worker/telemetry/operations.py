@@ -74,6 +74,7 @@ class RunLoop(Operation):
     end_time: float | None = None  # end
     degraded: tuple[str, ...] = ()  # end: sources, one per degraded part
     symptoms: tuple[str, ...] = ()  # end
+    handoff_rule: str | None = None  # end: the rule that handed the run over to a person
     model_calls: int = 0  # end
     tool_calls: int = 0  # end
     prompt_tokens: int = 0  # end

@@ -27,6 +27,9 @@ from worker.telemetry.operations import (
     TaskProcessing as TaskProcessing,
     ToolCalling as ToolCalling,
 )
+from worker.telemetry.toolsignals import RuleBroken as RuleBroken
+from worker.telemetry.toolsignals import ToolUndeclared as ToolUndeclared
+
 # isort: on
 
 
@@ -276,14 +279,6 @@ class ClientRecycled:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUndeclared:
-    """A tool smells of writing and does not say so; it runs as a write until it does."""
-
-    tool_name: str
-    line_to_add: str
-
-
-@dataclass(frozen=True, slots=True)
 class StepUpdated:
     """What a watcher of a run sees; `step_id` is the sequence of the journal."""
 
@@ -379,6 +374,7 @@ Signal = (
     | RetryBudgetMeasured
     | ClientRecycled
     | ToolUndeclared
+    | RuleBroken
     | StepUpdated
     | LoopLagged
     | LoopStuck

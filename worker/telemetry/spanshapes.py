@@ -101,6 +101,7 @@ def _run(run: s.RunLoop) -> Shape:
         k.RUN_RESUMED: run.resumed or None,
         k.RUN_DEGRADED: run.degraded,
         k.RUN_SYMPTOMS: run.symptoms,
+        k.RUN_HANDOFF: run.handoff_rule,
         k.RUN_MAX_STEPS: run.max_steps or None,
         k.RUN_MAX_STEPS_REASON: run.max_steps_reason or None,
         k.RUN_COST: run.cost,

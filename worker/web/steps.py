@@ -16,6 +16,7 @@ from worker.core.texts import (
     PROGRESS_DEGRADED,
     PROGRESS_DONE,
     PROGRESS_ENDED,
+    PROGRESS_HANDED_OFF,
     PROGRESS_MODEL_FAILED,
     PROGRESS_PARKED,
     PROGRESS_RESUMED,
@@ -90,6 +91,8 @@ class Narrator:
                 return self._returned(data["call_id"], data["observation"])
             case "steps_changed":
                 return PROGRESS_STEPS[self._language].format(steps=data["max_steps"])
+            case "handed_off":
+                return PROGRESS_HANDED_OFF[self._language].format(reason=data["reason"])
             case "parked":
                 return PROGRESS_PARKED[self._language].format(reason=data["reason"])
             case "resumed":

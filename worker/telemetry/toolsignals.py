@@ -1,0 +1,26 @@
+"""Signals about what the author of a tool file has to mend; import them from `signals.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUndeclared:
+    """A tool smells of writing and does not say so; it runs as a write until it does."""
+
+    tool_name: str
+    line_to_add: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBroken:
+    """A hand-off rule of a tool file raised, or took too long; the run goes on without it.
+
+    `source` is what it was to look at: answer, or tool:NAME.
+    """
+
+    rule: str
+    source: str
+    error_type: str  # the class of what it raised
+    error: str
