@@ -164,6 +164,8 @@ def build_runner(
         fetch=partial(fetch_guarded, allow_hosts=settings.outbound.allow_hosts),
         options=tool_options or {},
         redact=seen.redactor.text,
+        cookie_client=http.keeping_cookies,
+        keeps_state=settings.loop.group_state == "journal",
     )
     rules = HandoffRules(
         rules_of(settings.handoff, registry), telemetry=seen.telemetry, redact=seen.redactor.text

@@ -2,7 +2,7 @@
 
 Three users: our own requests (model, result callbacks) call `HttpClient.request` and `stream` and
 see `AttemptFailed`; tools get `HttpClient.client`, a plain `httpx.AsyncClient` with httpx's own
-exceptions; untrusted addresses go through `outbound/fetch.py`.
+exceptions (or one that keeps cookies); untrusted addresses go through `outbound/fetch.py`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Literal
+from typing import Any, Literal
 
 import httpx
 
 from worker.core.errors import AttemptFailed, AttemptTimeout, ConfigError
+from worker.outbound.cookies import Borrowed
+from worker.outbound.cookies import CookieClient as CookieClient
 from worker.outbound.failures import failure_of, failure_of_status
 from worker.outbound.pool import PoolRules, WatchedPool
 from worker.outbound.transport import PatientTransport
@@ -135,15 +137,9 @@ class HttpClient:
         self._tls = tls_context(options)
         self._pool = self._watched(None)
         self._mounts = self._proxies() if options.trust_env else {}
-        self.client = httpx.AsyncClient(
-            transport=self._pool,
-            mounts=self._mounts,
-            trust_env=False,
-            timeout=self._timeout(options.read_seconds),
-            headers={"user-agent": USER_AGENT},
-            # One client serves everybody: what one caller is given must not reach the next.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        )
+        # One client serves everybody: what one caller is given must not reach the next.
+        forgetting = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        self.client = self._client(forgetting, self._pool, self._mounts)
 
     def __repr__(self) -> str:
         return f"HttpClient({self.name}, {self.options.transport}, {self._pool!r})"
@@ -217,9 +213,33 @@ class HttpClient:
         except (httpx.RequestError, httpx.StreamError) as error:
             raise failure_of(error) from error
 
+    def keeping_cookies(self, kept: Iterable[Mapping[str, Any]] = ()) -> CookieClient:
+        """A client over the same connections that keeps the cookies of one owner.
+
+        `kept` is what an earlier one wrote down. It need not be closed.
+        """
+        pool = Borrowed(self._pool)
+        mounts = {name: each and Borrowed(each) for name, each in self._mounts.items()}
+        return CookieClient(lambda jar: self._client(jar, pool, mounts), kept)
+
     async def aclose(self) -> None:
         """Close all connections. Idempotent."""
         await self.client.aclose()
+
+    def _client(
+        self,
+        jar: CookieJar,
+        transport: httpx.AsyncBaseTransport,
+        mounts: Mapping[str, httpx.AsyncBaseTransport | None],
+    ) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=transport,
+            mounts=mounts,
+            trust_env=False,
+            timeout=self._timeout(self.options.read_seconds),
+            headers={"user-agent": USER_AGENT},
+            cookies=jar,
+        )
 
     def _build(
         self,

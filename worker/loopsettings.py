@@ -24,6 +24,10 @@ StepsPolicy = Annotated[int | str, BeforeValidator(_policy)]
 class LoopSettings(Section):
     """When a run stops, beyond MAX_STEPS and DEADLINE."""
 
+    group_state: Literal["journal", "memory"] = Field(
+        "journal",
+        description="Where state and cookies of sequential groups are kept; memory: lost when parked.",
+    )
     honesty_gate: Literal["replace", "remove", "off"] = Field(
         "replace", description="What befalls a degraded answer with figures that nobody told."
     )

@@ -21,7 +21,9 @@ async def _no_fetch(url: str, **_: Any) -> Any:
 class ToolContext:
     """Handed to a tool whose first parameter is `ctx: ToolContext`; every field has a default.
 
-    `http` is the worker's pooled and traced `httpx.AsyncClient`. `fetch(url)` opens addresses that
+    `http` is the worker's pooled and traced `httpx.AsyncClient`; it forgets cookies. Calls of one
+    `sequential` group share, within a run, `state` (JSON values, up to 32 KiB) and an `http` that keeps
+    cookies; both outlive a crash. `fetch(url)` opens addresses that
     come from a model or a stranger: it refuses private ones, also after redirects.
     `idempotency_key` is the same for every repeat of the same call. `deadline` is on the clock
     `clock` (monotonic seconds), None without one. `options` are the settings of operations.
@@ -37,6 +39,7 @@ class ToolContext:
     language: str = "en"
     call_id: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
     fetch: Callable[..., Awaitable[Any]] = _no_fetch
     clock: Callable[[], float] = time.monotonic
 

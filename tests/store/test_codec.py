@@ -68,6 +68,7 @@ EVENT = st.one_of(
     st.builds(events.JobStarted, NUMBER, ANY_TEXT, ANY_TEXT, NUMBER, MAYBE, ANY_TEXT),
     st.builds(events.JobPolled, NUMBER, ANY_TEXT, MAYBE),
     st.builds(events.StepsChanged, NUMBER, COUNT, ANY_TEXT),
+    st.builds(events.StateKept, NUMBER, ANY_TEXT, ANY_TEXT),
     st.builds(events.HandedOff, NUMBER, *[ANY_TEXT] * 3, st.none() | ANY_TEXT),
     st.builds(events.Parked, NUMBER, ANY_TEXT, MAYBE, st.none() | ANY_TEXT),
     st.builds(events.Resumed, NUMBER, COUNT, ANY_TEXT),

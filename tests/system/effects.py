@@ -17,6 +17,7 @@ from pathlib import Path
 from worker import ToolContext, tool
 
 FOLDER = Path(os.environ["EFFECTS"])
+SECRET = "door-key-7f3a9c"  # what must be seen nowhere
 STRAYS: list[object] = []  # what a tool has started, so that nothing collects it
 
 
@@ -187,3 +188,17 @@ async def stray(text: str) -> str:
         loop.call_soon(_leave if text == "callback" else loop.stop)
     happen("stray", text, "")
     return f"{text} is on its way"
+
+
+@tool(effect="read", sequential="house")
+def enter(ctx: ToolContext, text: str) -> str:
+    """Go through a door.
+
+    Args:
+        text: which one
+    """
+    ctx.state.setdefault("key", SECRET)
+    path = ctx.state.setdefault("path", [])
+    path.append(text)
+    happen("enter", "-".join(path), "" if ctx.state["key"] == SECRET else "no-key")
+    return f"{len(path)} doors"

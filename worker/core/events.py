@@ -110,6 +110,18 @@ class JobPolled:
 
 
 @dataclass(frozen=True, slots=True)
+class StateKept:
+    """What the calls of a sequential group share has changed; the newest of a group counts.
+
+    `kept` is JSON that only `running/groups.py` reads. There are cookies in it: it is never shown.
+    """
+
+    at: float
+    group: str
+    kept: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class HandedOff:
     """A rule found that a person has to take over; what the rules say later changes nothing."""
 
@@ -183,6 +195,7 @@ Event = (
     | JobPolled
     | StepsChanged
     | HandedOff
+    | StateKept
     | Parked
     | Resumed
     | Decided

@@ -30,6 +30,7 @@ from worker.core.events import (
     Parked,
     Resumed,
     Started,
+    StateKept,
     StepsChanged,
     ToolReturned,
     ToolStarted,
@@ -59,6 +60,7 @@ class Loop:
         self.waiting = Waiting()
         self.ended: Ended | None = None
         self.handed_off: HandedOff | None = None
+        self.kept: dict[str, str] = {}  # of each sequential group, as its last call left it
         self.observed: list[tuple[int, ToolCall, Observation]] = []
         self.steps_changed: StepsChanged | None = None
         self.failed_steps = 0
@@ -236,6 +238,8 @@ class Loop:
             case StepsChanged():
                 self._refuse_if_acting(event)
                 self.steps_changed = event
+            case StateKept():
+                self.kept[event.group] = event.kept
             case HandedOff():
                 self._apply_handed_off(event)
             case Parked():

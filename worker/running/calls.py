@@ -9,12 +9,13 @@ from typing import Any
 
 from worker.core.digest import arguments_hash, idempotency_key
 from worker.core.effects import CallTools
-from worker.core.events import ToolReturned, ToolStarted
+from worker.core.events import Event, ToolReturned, ToolStarted
 from worker.core.messages import Observation, Source, ToolCall
 from worker.core.observing import refused, unknown_outcome
 from worker.core.task import Task
 from worker.guard.policy import Outcome
 from worker.registry import Registry, Tool
+from worker.running.groups import Groups, MakeClient
 from worker.running.handoffs import HandoffRules
 from worker.running.observe import observation_of
 from worker.running.recorder import Recorder
@@ -33,6 +34,8 @@ class CallerOptions:
     fetch: Callable[..., Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     redact: Callable[[str], str] = str
+    cookie_client: MakeClient | None = None
+    keeps_state: bool = True  # in the journal; else only in memory
 
 
 class ToolCaller:
@@ -111,12 +114,27 @@ class ToolCaller:
             await self._record(call, observation, recorder)
 
     async def _record(self, call: ToolCall, observation: Observation, recorder: Recorder) -> None:
-        """Write the one observation of a call, and in the same write what a rule found in it."""
+        """Write the one observation of a call, and with it all that came of it."""
         returned = ToolReturned(self._wall(), call.id, observation)
+        facts: list[Event] = [returned]
         handed_off = await self._rules.of_result(
             call, observation, at=returned.at, broken=recorder.broken_rules
         )
-        await recorder.record(returned, *([handed_off] if handed_off else []))
+        if handed_off is not None:
+            facts.append(handed_off)
+        if recorder.groups is not None:
+            is_left_behind = observation.error_type == "timeout"
+            kept = recorder.groups.take_back(call.id, at=returned.at, is_left_behind=is_left_behind)
+            facts += [kept] if kept is not None and self._options.keeps_state else []
+        await recorder.record(*facts)
+
+    def _groups_of(self, recorder: Recorder) -> Groups:
+        if recorder.groups is None:
+            make_client = self._options.cookie_client
+            recorder.groups = Groups(
+                recorder.loop.kept, telemetry=self._telemetry, make_client=make_client
+            )
+        return recorder.groups
 
     async def _run(
         self, tool: Tool, call: ToolCall, effect: CallTools, task: Task, recorder: Recorder
@@ -124,6 +142,8 @@ class ToolCaller:
         loop = recorder.loop
         key = idempotency_key(task.id, effect.step, call.id)
         context = self._context(task, call, key, loop.language)
+        if tool.sequential is not None:
+            self._groups_of(recorder).lend(tool.sequential, context)
         if loop.deadline is not None:
             context.deadline = self._clock() + max(0.0, loop.deadline - self._wall())
         in_doubt = call.id in effect.in_doubt

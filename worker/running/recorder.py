@@ -11,6 +11,7 @@ import asyncio
 from worker.core.errors import WorkerError
 from worker.core.events import Event
 from worker.core.loop import Loop
+from worker.running.groups import Groups
 from worker.store.port import Journal, Run
 from worker.telemetry.signals import StepUpdated
 from worker.telemetry.tell import Telemetry
@@ -29,6 +30,7 @@ class Recorder:
         self._turn = asyncio.Lock()
         self._failure: WorkerError | None = None
         self.broken_rules: set[str] = set()  # hand-off rules that could not be asked
+        self.groups: Groups | None = None  # what sequential calls share, once there are any
 
     def defer(self, event: Event) -> None:
         """Take a fact in now and write it with the next one.

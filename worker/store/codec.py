@@ -36,6 +36,7 @@ KINDS: dict[str, type[Any]] = {
     "job_polled": events.JobPolled,
     "steps_changed": events.StepsChanged,
     "handed_off": events.HandedOff,
+    "state_kept": events.StateKept,
     "parked": events.Parked,
     "resumed": events.Resumed,
     "decided": events.Decided,

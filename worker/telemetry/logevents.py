@@ -36,6 +36,7 @@ RATE_LIMITS = {
     "agent.tool.result_truncated": 20,
     "http.client_recycled": 10,
     "handoff.rule_broken": 10,
+    "tool.state_dropped": 10,
 }
 
 STATUS_CODES = {

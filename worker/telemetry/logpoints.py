@@ -182,6 +182,10 @@ def _rule_broken(out: Writer, told: s.RuleBroken) -> None:
     out.write(WARNING, "handoff.rule_broken", fields)
 
 
+def _state_dropped(out: Writer, told: s.StateDropped) -> None:
+    out.write(WARNING, "tool.state_dropped", {"group": told.group, "reason": told.reason})
+
+
 def _quirk_learned(out: Writer, told: s.QuirkLearned) -> None:
     fields = {"endpoint": told.endpoint, "quirk": told.quirk, "evidence": told.evidence[:500]}
     out.write(INFO, "model.quirk_learned", fields)
@@ -266,6 +270,7 @@ TOLD: dict[type, tuple[Handler, int]] = {
     s.ClientRecycled: (_client_recycled, WARNING),
     s.ToolUndeclared: (_tool_undeclared, WARNING),
     s.RuleBroken: (_rule_broken, WARNING),
+    s.StateDropped: (_state_dropped, WARNING),
     s.LoopLagged: (_loop_lagged, WARNING),
     s.LoopStuck: (_loop_stuck, ERROR),
     s.TasksDrained: (_tasks_drained, INFO),

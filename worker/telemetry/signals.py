@@ -28,6 +28,7 @@ from worker.telemetry.operations import (
     ToolCalling as ToolCalling,
 )
 from worker.telemetry.toolsignals import RuleBroken as RuleBroken
+from worker.telemetry.toolsignals import StateDropped as StateDropped
 from worker.telemetry.toolsignals import ToolUndeclared as ToolUndeclared
 
 # isort: on
@@ -375,6 +376,7 @@ Signal = (
     | ClientRecycled
     | ToolUndeclared
     | RuleBroken
+    | StateDropped
     | StepUpdated
     | LoopLagged
     | LoopStuck

@@ -14,6 +14,14 @@ class ToolUndeclared:
 
 
 @dataclass(frozen=True, slots=True)
+class StateDropped:
+    """What a call left in the state of its sequential group could not be kept."""
+
+    group: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RuleBroken:
     """A hand-off rule of a tool file raised, or took too long; the run goes on without it.
 
