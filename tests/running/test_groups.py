@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from worker import Task, ToolContext, tool
 from worker.core.events import ModelReplied, Started, StateKept, ToolReturned
 from worker.core.messages import Observation
+from worker.core.settlement import Deliveries
 from worker.model.scripted import answer, calls
 from worker.running.groups import STATE_CHARS_MAX, Groups
 from worker.store import codec
@@ -142,6 +143,56 @@ async def test_call_that_was_left_behind_changes_nothing_any_more(start, ask):
         await ask(worker, "q")
 
     assert results(worker)[1:] == ["deaf,a", "deaf,a,b"]
+
+
+async def test_cancel_stops_the_group_before_its_next_call(start):
+    """The call under way ends as it likes; those behind it are never made."""
+    begun, go_on, made = asyncio.Event(), asyncio.Event(), []
+
+    @tool(sequential="shop", effect="read")
+    async def slow(n: int) -> str:
+        """Take a while."""
+        made.append(n)
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    script = [calls(*(("slow", {"n": n}) for n in range(4))), answer("ok")]
+    async with start(*script, tools=[slow]) as worker:
+        task_id = await worker.submit("q")
+        await begun.wait()
+        await worker.desk.cancel(task_id)
+        go_on.set()
+        result = await worker.result(task_id, wait_seconds=10)
+
+    assert (result.status, made) == ("cancelled", [0])
+    assert [c.source for c in result.tool_calls] == ["live", *["skipped"] * 3]
+
+
+async def test_run_that_is_drained_within_a_group_begins_its_call_anew(start):
+    """What the interrupted call had written is forgotten, what the one before it left is there."""
+    begun, seen = asyncio.Event(), []
+
+    @tool(sequential="shop", effect="read", timeout_seconds=60)
+    async def hang(ctx: ToolContext) -> str:
+        """Hang once."""
+        seen.append(dict(ctx.state))
+        ctx.state["basket"] = ["interrupted"]
+        if len(seen) == 1:
+            begun.set()
+            await asyncio.Event().wait()
+        return "ok"
+
+    script = [calls(("add", {"item": "a"}), ("hang", {})), answer("ok")]
+    async with start(*script, tools=[add, hang], worker={"drain_seconds": 0.05}) as worker:
+        task_id = await worker.submit("q")
+        await begun.wait()
+        worker.begin_drain()
+        await worker._working
+        opened = await worker.store.open(task_id, owner="next", lease_seconds=60)
+        end = await worker.runner.run(Task(task_id, "q"), opened, Deliveries(1, 1, 0, 0))
+
+    assert (end.result.status, seen) == ("completed", [{"basket": ["a"]}] * 2)
 
 
 @pytest.mark.parametrize(

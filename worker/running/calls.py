@@ -85,8 +85,8 @@ class ToolCaller:
         self, calls: list[ToolCall], effect: CallTools, task: Task, recorder: Recorder
     ) -> None:
         for call in calls:
-            if recorder.loop.handed_off is not None:
-                return  # a person takes over; what has not begun is left to that person
+            if recorder.loop.handed_off is not None or recorder.run.cancel_requested:
+                return  # the run is over, or a person takes over: what has not begun, need not
             if call.problem is not None:
                 await self._answer(call, refused(call), effect.step, recorder)
             else:
