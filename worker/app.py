@@ -153,7 +153,7 @@ class Worker:
         `history` are earlier messages of the conversation. Raises TaskInvalid for unknown tools,
         StoreUnavailable. Cancelled: the run is released.
         """
-        self.registry.offered(task.tools)
+        assembly.task_check(self.settings, self.registry)(task)
         lease = self.settings.queue.lease_seconds
         opened = await self.store.open(
             task.id, owner=assembly.owner_name(), lease_seconds=max(lease, self.settings.deadline)
@@ -247,6 +247,7 @@ class Worker:
             new_id=new_task_id,
             publish=Publisher(self.queue, self.seen.telemetry).publish,
             known_tools=lambda: self.registry.names,
+            check=assembly.task_check(settings, self.registry),
             interrupt=self.consumer.cancel,
         )
         self._prepare_metrics()

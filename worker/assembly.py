@@ -6,7 +6,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,8 +18,10 @@ from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
 from worker.consuming.housekeeping import Housekeeper
 from worker.core.errors import ConfigError
 from worker.core.opening import Opening
+from worker.core.task import Task
 from worker.guard.guards import Guards
 from worker.http import HttpClient, HttpOptions
+from worker.intake import check_cost
 from worker.model.client import ChatModel, Endpoint, ModelOptions, model_guard_policy
 from worker.model.port import Model
 from worker.observability import Observability
@@ -101,6 +103,7 @@ def model_options(settings: Settings) -> ModelOptions:
         backoff_seconds_max=max(8.0, settings.model_backoff),
         max_argument_bytes=settings.max_argument_bytes,
         max_output_tokens=settings.max_output_tokens,
+        prices=settings.price_list(),
         parallel_tool_calls=_PARALLEL[settings.parallel_tool_calls],
         read_timeout_seconds=settings.model_read_timeout,
         stream=settings.model_stream,
@@ -202,6 +205,17 @@ def build_runner(
     )
 
 
+def task_check(settings: Settings, registry: Registry) -> Callable[[Task], None]:
+    """What a task must hold for this worker, beyond its form; the check raises TaskInvalid."""
+    unpriced, model = settings.unpriced_models(), settings.model or "default"
+
+    def check(task: Task) -> None:
+        registry.offered(task.tools)
+        check_cost(task, unpriced=unpriced, model=model)
+
+    return check
+
+
 def build_working(
     settings: Settings,
     *,
@@ -217,7 +231,7 @@ def build_working(
         queue,
         store,
         runner,
-        lambda task: registry.offered(task.tools),
+        task_check(settings, registry),
         seen.telemetry,
         DeliveryOptions(
             owner=owner,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from worker.core.errors import ConfigError
+from worker.core.prices import FORM
 from worker.guardsettings import GuardSettings
 from worker.loopsettings import steps_most
 from worker.settings import Settings
@@ -35,6 +36,12 @@ def check(settings: Settings) -> None:
     )
     _check_guard(settings.guard)
     _check_steps(settings)
+    unpriced = settings.unpriced_models()
+    _require(
+        settings.loop.cost_max is None or not unpriced,
+        "LOOPWORKER_LOOP__COST_MAX: LOOPWORKER_PRICES has no price of"
+        f" {', '.join(unpriced)}, so the cost of a run is not known; write {FORM}",
+    )
     _require(
         worker.drain_seconds + 5 <= worker.termination_grace_seconds,
         f"LOOPWORKER_WORKER__DRAIN_SECONDS ({worker.drain_seconds:g}) + 5 s must fit into"

@@ -194,6 +194,8 @@ _NONE_ALLOWED = {
     ("system_prompt",),
     ("guard", "limit"),
     ("guard", "queue_max"),
+    ("loop", "cost_max"),
+    ("loop", "tokens_max"),
     ("worker", "loop_stuck_seconds"),
 }
 

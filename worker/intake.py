@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from worker.core.errors import TaskInvalid
@@ -64,6 +65,19 @@ def check_reply_to(task: Task, *, queue: str) -> None:
         )
     if name == queue:
         raise TaskInvalid(f"reply_to: {name!r} is the queue of the tasks", field="reply_to")
+
+
+def check_cost(task: Task, *, unpriced: Sequence[str], model: str) -> None:
+    """Refuse a budget of money that could not be kept. Raises TaskInvalid.
+
+    `model` is the one that would be asked, `unpriced` are those without a price.
+    """
+    if task.budget.cost is not None and model in unpriced:
+        raise TaskInvalid(
+            f"budget.cost: cannot be kept, this worker knows no price of {model!r}"
+            " (LOOPWORKER_PRICES); leave it out, or use budget.tokens",
+            field="budget.cost",
+        )
 
 
 def _read_json(text: str) -> object:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from worker.core.prices import PriceList
 from worker.core.steps import ADAPTIVE, BY_TASK, FIXED, StepTable, read_policy
 from worker.section import Section
 
@@ -18,12 +19,26 @@ def _policy(value: Any) -> Any:
     return (str(steps) if base == FIXED else base) + (f"+{ADAPTIVE}" if is_adaptive else "")
 
 
+def _prices(value: Any) -> Any:
+    """Accept a list of entries, or one text with commas between them."""
+    entries = value.split(",") if isinstance(value, str) else value
+    if not isinstance(entries, list | tuple) or not all(isinstance(e, str) for e in entries):
+        raise ValueError("must be a list of prices")
+    kept = tuple(entry.strip() for entry in entries if entry.strip())
+    PriceList(kept)
+    return kept
+
+
+Prices = Annotated[tuple[str, ...], BeforeValidator(_prices)]
 StepsPolicy = Annotated[int | str, BeforeValidator(_policy)]
 
 
 class LoopSettings(Section):
     """When a run stops, beyond MAX_STEPS and DEADLINE."""
 
+    cost_max: float | None = Field(
+        None, gt=0, lt=1e18, description="Money of one run at most, in the currency of PRICES."
+    )
     group_state: Literal["journal", "memory"] = Field(
         "journal",
         description="Where state and cookies of sequential groups are kept; memory: lost when parked.",
@@ -47,6 +62,9 @@ class LoopSettings(Section):
     )
     steps_ceiling: int = Field(
         50, ge=1, le=1000, description="How far a task may raise its own max_steps."
+    )
+    tokens_max: int | None = Field(
+        None, ge=1, lt=10**18, description="Tokens of one run at most, prompts and replies."
     )
 
 

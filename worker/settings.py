@@ -12,10 +12,11 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from worker.core.limits import Limits
+from worker.core.prices import PriceList
 from worker.core.steps import StepPolicy, read_policy
 from worker.guardsettings import GuardOverride, GuardSettings
 from worker.handoffsettings import HandoffRule
-from worker.loopsettings import LoopSettings, StepSettings, StepsPolicy
+from worker.loopsettings import LoopSettings, Prices, StepSettings, StepsPolicy
 from worker.section import Seconds, Section
 
 
@@ -145,6 +146,9 @@ class Settings(Section):
     parallel_tool_calls: Literal["auto", "on", "off"] = Field(
         "auto", description="auto: not sent; on, off: sent as true, false."
     )
+    prices: Prices = Field(
+        (), description="Per million tokens: MODEL=PROMPT/COMPLETION[/CACHED], MODEL*=…, *=told."
+    )
     queue: QueueSettings = Field(default_factory=QueueSettings)
     queue_url: str = Field("sqlite:///loopworker.db", description="Where tasks wait.")
     retention: Seconds = Field(
@@ -189,6 +193,8 @@ class Settings(Section):
             max_invalid_turns=self.loop.max_invalid_turns,
             max_empty_replies=self.loop.max_empty_replies,
             max_repeats=self.loop.max_repeats,
+            tokens=self.loop.tokens_max,
+            cost=self.loop.cost_max,
             honesty_gate=self.loop.honesty_gate,
         )
 
@@ -196,3 +202,12 @@ class Settings(Section):
         """How many steps a run gets."""
         base, steps, is_adaptive = read_policy(self.max_steps)
         return StepPolicy(base, steps, is_adaptive, self.loop.steps_ceiling, self.steps.table())
+
+    def price_list(self) -> PriceList:
+        """What the models cost."""
+        return PriceList(self.prices)
+
+    def unpriced_models(self) -> tuple[str, ...]:
+        """The models that may be asked and have no price: no budget of money holds for them."""
+        names, known = (self.model or "default", *self.model_fallbacks), self.price_list()
+        return tuple(name for name in names if known.price_of(name) is None)

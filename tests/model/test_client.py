@@ -19,7 +19,8 @@ from tests.model.clientworld import (
 )
 from tests.outbound.faulty import Exchange
 from worker.core.messages import ReplyKind
-from worker.model.client import ModelOptions, Prices
+from worker.core.prices import PriceList
+from worker.model.client import ModelOptions
 from worker.model.port import ModelRequest
 from worker.telemetry.signals import QuirkLearned
 
@@ -84,7 +85,7 @@ async def test_stream_is_asked_for_and_put_together(world):
 
 async def test_tokens_are_priced_by_the_list(world):
     """Cached tokens are part of the prompt and have a price of their own."""
-    it = await world(GOOD, prices=Prices(prompt=10, completion=100, cached=1))
+    it = await world(GOOD, prices=PriceList(["m-large=10/100/1"]))
     reply = await it.ask()
 
     assert reply.usage.cost == pytest.approx((600 * 10 + 400 * 1 + 10 * 100) / 1e6)

@@ -155,6 +155,9 @@ def _still(settings: Settings) -> Iterator[Finding]:
         yield Finding("listeners", f"admin {settings.admin}, API {settings.http}")
     except ConfigError as error:
         yield Finding("listeners", str(error), USAGE)
+    if settings.prices and settings.unpriced_models():
+        missing = ", ".join(settings.unpriced_models())
+        yield Finding("prices", f"none for {missing} (LOOPWORKER_PRICES): its cost is not known")
 
 
 def _tools(settings: Settings) -> Iterator[Finding]:

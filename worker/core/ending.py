@@ -36,12 +36,9 @@ def limit_reached(loop: Loop, now: float) -> Finish | None:
     limits, text = loop.limits, loop.last.text if loop.last else ""
     if loop.deadline is not None and now >= loop.deadline:
         return Finish(Status.DEADLINE, text, "the deadline of the task has passed")
-    used = loop.usage.prompt_tokens + loop.usage.completion_tokens
-    if limits.tokens is not None and used >= limits.tokens:
-        return Finish(Status.BUDGET, text, f"{used} tokens used, the budget is {limits.tokens}")
-    cost = loop.usage.cost
-    if limits.cost is not None and cost is not None and cost >= limits.cost:
-        return Finish(Status.BUDGET, text, f"cost {cost:g}, the budget is {limits.cost:g}")
+    spent = _overspent(loop)
+    if spent is not None:
+        return Finish(Status.BUDGET, text, spent)
     if loop.empty_replies > limits.max_empty_replies:
         return Finish(Status.EMPTY_RESPONSE, "", f"{loop.empty_replies} empty replies in a row")
     if loop.invalid_turns >= limits.max_invalid_turns:
@@ -55,6 +52,25 @@ def limit_reached(loop: Loop, now: float) -> Finish | None:
         )
     if loop.empty_results >= _EMPTY_RESULTS and not loop.unanswered:
         return Finish(Status.NO_INFORMATION, NO_INFORMATION[loop.language])
+    return None
+
+
+def _overspent(loop: Loop) -> str | None:
+    """Which budget is used up, or cannot be kept."""
+    limits, usage = loop.limits, loop.usage
+    used = loop.tokens_used
+    if limits.tokens is not None and used >= limits.tokens:
+        guessed = " (guessed in part: the endpoint tells no usage)" if usage.guessed_tokens else ""
+        return f"{used} tokens used{guessed}, the budget is {limits.tokens}"
+    if limits.cost is None:
+        return None
+    if loop.unpriced is not None:
+        return (
+            f"budget.cost cannot be kept: the cost of a reply by {loop.unpriced[:80]!r} is not"
+            " known (LOOPWORKER_PRICES)"
+        )
+    if usage.cost is not None and usage.cost >= limits.cost:
+        return f"cost {usage.cost:g}, the budget is {limits.cost:g}"
     return None
 
 

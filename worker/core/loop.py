@@ -52,6 +52,7 @@ class Loop:
         self.started: Started | None = None
         self.usage = Usage()
         self.models: tuple[str, ...] = ()
+        self.unpriced: str | None = None  # a model whose reply cost nobody knows what
         self.replies = 0
         self.last: Reply | None = None
         self.failed: ModelFailed | None = None
@@ -101,6 +102,12 @@ class Loop:
         if self.steps_changed is not None:
             return self.steps_changed.reason
         return self.started.max_steps_reason if self.started else ""
+
+    @property
+    def tokens_used(self) -> int:
+        """The tokens of all replies, guessed where the endpoint told none."""
+        usage = self.usage
+        return usage.prompt_tokens + usage.completion_tokens + usage.guessed_tokens
 
     @property
     def deadline(self) -> float | None:
@@ -269,6 +276,8 @@ class Loop:
         self.failed = None
         self.last = reply
         self.usage = self.usage.plus(reply.usage)
+        if reply.usage.cost is None:
+            self.unpriced = reply.model
         if reply.model and reply.model not in self.models:
             self.models += (reply.model,)
         if reply.kind is ReplyKind.EMPTY:

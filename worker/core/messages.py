@@ -96,6 +96,7 @@ class Usage:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float | None = None
+    guessed_tokens: int = 0  # of replies whose endpoint told none: for budgets, shown nowhere
 
     def plus(self, other: Usage) -> Usage:
         """Add two usages; an unknown cost stays unknown only while both are."""
@@ -110,6 +111,7 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
             cost,
+            self.guessed_tokens + other.guessed_tokens,
         )
 
 

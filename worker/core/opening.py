@@ -61,4 +61,6 @@ def open_run(
 
 def limits_of(task: Task, limits: Limits) -> Limits:
     """The caps of this run: the settings, narrowed by the task's own budget."""
-    return replace(limits, tokens=task.budget.tokens, cost=task.budget.cost)
+    tokens = [each for each in (limits.tokens, task.budget.tokens) if each is not None]
+    cost = [each for each in (limits.cost, task.budget.cost) if each is not None]
+    return replace(limits, tokens=min(tokens, default=None), cost=min(cost, default=None))

@@ -31,8 +31,7 @@ def _steps(loop: Loop) -> str | None:
 def _budget(loop: Loop) -> str | None:
     shares = []
     if loop.limits.tokens:
-        used = loop.usage.prompt_tokens + loop.usage.completion_tokens
-        shares.append(1 - used / loop.limits.tokens)
+        shares.append(1 - loop.tokens_used / loop.limits.tokens)
     if loop.limits.cost and loop.usage.cost is not None:
         shares.append(1 - loop.usage.cost / loop.limits.cost)
     left = min(shares, default=1.0)

@@ -22,7 +22,8 @@ from worker.core.errors import (
     Throttled,
 )
 from worker.core.limits import Status
-from worker.core.messages import Reply, Usage
+from worker.core.messages import Reply
+from worker.core.prices import PriceList
 from worker.guard.guard import Guard
 from worker.guard.policy import AttemptInfo, CallPolicy, GuardPolicy, Outcome
 from worker.guard.verdict import Ruling, Verdict
@@ -33,12 +34,12 @@ from worker.model.normalise import NormaliseLimits, normalise
 from worker.model.port import ModelRequest
 from worker.model.quirks import Quirks
 from worker.model.transport import ChatTransport, RawReply, ReplyFailed
+from worker.model.usage import metered
 from worker.model.wire import request_body
 from worker.outbound.failures import Silence
 from worker.telemetry.signals import ModelCall, QuirkLearned
 from worker.telemetry.tell import Telemetry
 
-MILLION = 1_000_000
 # The request itself is at fault: asking again, or blaming the server, is no use.
 OUR_FAULT = frozenset({Status.BAD_REQUEST, Status.CONTEXT_OVERFLOW, Status.CONTENT_FILTERED})
 OVERLOADED = 529
@@ -55,22 +56,6 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
-    """Money per million tokens, in the currency of the price list."""
-
-    prompt: float
-    completion: float
-    cached: float | None = None  # None: as the rest of the prompt
-
-    def cost_of(self, usage: Usage) -> float:
-        """Return what the tokens cost; cached ones are part of the prompt."""
-        cached = self.prompt if self.cached is None else self.cached
-        fresh = max(0, usage.prompt_tokens - usage.cached_tokens)
-        paid = fresh * self.prompt + usage.cached_tokens * cached
-        return (paid + usage.completion_tokens * self.completion) / MILLION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """How the model is asked. `timeout_seconds` is the whole time of one attempt,
     `read_timeout_seconds` the longest silence within it; the first back-off is
@@ -84,7 +69,7 @@ class ModelOptions:
     max_argument_bytes: int = 65_536
     max_output_tokens: int | None = None
     parallel_tool_calls: bool | None = None
-    prices: Prices | None = None
+    prices: PriceList = field(default_factory=PriceList)
     read_timeout_seconds: float = 60.0
     recover_text_calls: bool = True
     reply_bytes_max: int = 8 * 1024 * 1024
@@ -171,7 +156,10 @@ class ChatModel:
             raise failed
         reply = outcome.value
         assert reply is not None, "a guard without a fallback gives a value or an error"
-        reply = replace(reply, attempts=asked.made, usage=self._priced(reply.usage))
+        usage = metered(
+            reply, self.options.prices, requested=self.name, sent_bytes=asked.sent_bytes
+        )
+        reply = replace(reply, attempts=asked.made, usage=usage)
         operation.first_chunk_seconds = asked.first_chunk_seconds
         _describe(operation, reply)
         return reply
@@ -190,11 +178,6 @@ class ChatModel:
             if not isinstance(outcome.error, Throttled):
                 break
         return outcome
-
-    def _priced(self, usage: Usage) -> Usage:
-        if usage.cost is not None or self.options.prices is None:
-            return usage
-        return replace(usage, cost=self.options.prices.cost_of(usage))
 
     def _call_policy(self) -> CallPolicy:
         options = self.options
@@ -218,6 +201,7 @@ class _Asked:
         self.model = model
         self.request = request
         self.made = 0  # attempts
+        self.sent_bytes = 0  # of the last one
         self.first_chunk_seconds: float | None = None
 
     async def attempt(self, info: AttemptInfo) -> Reply:
@@ -253,6 +237,7 @@ class _Asked:
             parallel_tool_calls=options.parallel_tool_calls,
             extra=options.extra,
         )
+        self.sent_bytes = len(body)
         bounds = Bounds(
             total_seconds=seconds,
             read_seconds=min(options.read_timeout_seconds, seconds),

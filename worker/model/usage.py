@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
-from worker.core.messages import Usage
+from worker.core.messages import Reply, Usage
+from worker.core.prices import PriceList
+from worker.core.steps import tokens_in
 
+_BYTES_PER_TOKEN = 4  # of JSON; a Chinese character has three bytes and is about one token
 _CACHED = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
 
 
@@ -25,6 +29,21 @@ def read_usage(usage: Any) -> Usage:
         or _count(usage, "reasoning_tokens"),
         cost=_cost(usage.get("cost")),
     )
+
+
+def metered(reply: Reply, prices: PriceList, *, requested: str, sent_bytes: int) -> Usage:
+    """The usage of a reply with its cost.
+
+    Where the endpoint told no tokens they are guessed, so that budgets hold; the guess is not shown
+    as if it had been counted.
+    """
+    usage = counted = reply.usage
+    if not (usage.prompt_tokens or usage.completion_tokens):
+        prompt, completion = sent_bytes // _BYTES_PER_TOKEN, tokens_in(str(reply.message))
+        counted = replace(usage, prompt_tokens=prompt, completion_tokens=completion)
+        usage = replace(usage, guessed_tokens=prompt + completion)
+    cost = prices.cost_of(counted, model=reply.model, requested=requested)
+    return usage if cost == usage.cost else replace(usage, cost=cost)
 
 
 def _count(part: Any, *names: str) -> int:

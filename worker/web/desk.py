@@ -63,6 +63,7 @@ class TaskView:
 
 class Desk:
     """Hands tasks in and looks after them. `known_tools` None: tool names are not checked here.
+    `check` raises TaskInvalid for what the worker behind this desk could not do.
 
     `publish` hands a result to the queue that a task names in `reply_to`.
     """
@@ -76,6 +77,7 @@ class Desk:
         new_id: Callable[[], str],
         publish: Callable[[Result, str | None], Awaitable[None]],
         known_tools: Callable[[], Collection[str]] | None = None,
+        check: Callable[[Task], object] | None = None,
         interrupt: Callable[[str], object] | None = None,
     ) -> None:
         self._queue = queue
@@ -84,6 +86,7 @@ class Desk:
         self._new_id = new_id
         self._publish = publish
         self._known_tools = known_tools
+        self._check = check
         self._interrupt = interrupt
 
     async def submit(
@@ -95,6 +98,8 @@ class Desk:
         """
         task = read_task(body, default_id=self._new_id(), content_type=content_type)
         self._check_tools(task)
+        if self._check is not None:
+            self._check(task)
         check_reply_to(task, queue=self._queue.name)
         if traceparent and not task.traceparent and len(traceparent) < 100:
             task = replace(task, traceparent=traceparent)
