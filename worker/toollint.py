@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from worker.core.wording import described, soft_word
 from worker.registry import Registry, Tool, wire_names
 
 DESCRIPTION_CHARS_MAX = 1024  # OpenAI refuses more
 DESCRIPTION_CHARS_MIN = 8
-
-# A model that reads "may be used" does not use it.
-_SOFT = re.compile(
-    r"可选(?![值项的])|可以考虑|建议|也许|可能|或许|大概|必要时|如有需要|酌情|尽量|"
-    r"\b(maybe|might|perhaps|possibly|optionally|may be used|could be used|can be used|"
-    r"if you (?:want|like|wish)|if needed|if necessary|feel free|consider using)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +84,18 @@ def _about_description(each: Tool) -> Iterator[tuple[str, str, str]]:
             f"the description has {len(text)} characters; some servers refuse more than "
             f"{DESCRIPTION_CHARS_MAX}",
         )
-    soft = _SOFT.search(text)
+    soft = soft_word(text)
     if soft:
         yield (
             "soft-word",
             "warning",
-            f"the description says {soft[0]!r}; say plainly when to call it",
+            f"the description says {soft!r}; say plainly when to call it",
         )
 
 
 def _about_parameters(each: Tool) -> Iterator[tuple[str, str, str]]:
     properties = each.parameters.get("properties", {})
-    bare = [name for name, schema in properties.items() if not _described(schema)]
+    bare = [name for name, schema in properties.items() if not described(schema)]
     if bare:
         yield (
             "no-parameter-description",
@@ -112,15 +103,10 @@ def _about_parameters(each: Tool) -> Iterator[tuple[str, str, str]]:
             f"no description of {', '.join(bare)}; add an Args section or Field(description=…)",
         )
     for name, schema in properties.items():
-        soft = _SOFT.search(_described(schema))
+        soft = soft_word(described(schema))
         if soft:
             yield (
                 "soft-word",
                 "warning",
-                f"the description of {name} says {soft[0]!r}; say what goes in",
+                f"the description of {name} says {soft!r}; say what goes in",
             )
-
-
-def _described(schema: Any) -> str:
-    text = schema.get("description", "") if isinstance(schema, dict) else ""
-    return text.strip() if isinstance(text, str) else ""

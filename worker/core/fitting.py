@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from worker.core.subjects import SUBJECTS, Subject
+from worker.core.wording import flaw
 
 ENOUGH = 3.0
 QUESTION_CHARS_MAX = 2_000  # what a question is about stands at its ends; the rest is material
@@ -121,6 +122,7 @@ class ToolWords:
     wants_code: bool = False
     choices: frozenset[str] = field(default_factory=frozenset)  # values of enumerations
     required: tuple[str, ...] = ()
+    flaw: str | None = None  # what in its description may keep a model from calling it
 
 
 def words_of(tools: Iterable[Described]) -> tuple[ToolWords, ...]:
@@ -212,6 +214,7 @@ def _tool_words(tool: Described) -> ToolWords:
         wants_code=any(_CODE_NAMES.search(each) for each in properties),
         choices=frozenset(_choices(properties.values())),
         required=tuple(map(str, tool.parameters.get("required") or ())),
+        flaw=flaw(tool.description, properties),
     )
 
 

@@ -12,7 +12,7 @@ from worker.core.history import cut, repaired
 from worker.core.limits import Limits
 from worker.core.steps import StepPolicy, decide
 from worker.core.task import Task
-from worker.core.texts import SYSTEM_PROMPT, language_of
+from worker.core.texts import SYSTEM_PROMPT, SYSTEM_PROMPT_WITHOUT_TOOLS, language_of
 from worker.core.wireformat import task_to_wire
 
 
@@ -43,6 +43,7 @@ def open_run(
     """
     language = language_of(task.input)
     decided = decide(task, opening.steps, words)
+    prompts = SYSTEM_PROMPT if tools else SYSTEM_PROMPT_WITHOUT_TOOLS
     messages = repaired(history or [], language=language)
     return Started(
         at=now,
@@ -50,7 +51,7 @@ def open_run(
         max_steps=decided.max_steps,
         max_steps_reason=decided.reason,
         steps_bound=decided.bound,
-        system_prompt=opening.system_prompt or SYSTEM_PROMPT[language],
+        system_prompt=opening.system_prompt or prompts[language],
         tools=tools,
         language=language,
         history=tuple(cut(messages, at_most=opening.history_messages_max)),

@@ -9,14 +9,28 @@ _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 SYSTEM_PROMPT = {
     "zh": (
         "你是一个可靠的助手。凡是涉及外部事实(时间、价格、订单、网页等),必须先调用提供的工具,"
-        "不得凭空编造。工具返回错误时,按提示修正参数或换一种方式;工具暂不可用时如实说明,"
-        "不要猜测数值。信息足够后,用中文直接给出答案。"
+        "不得凭记忆回答,更不得编造。工具返回错误时,按提示修正参数或换一种方式;没有结果就说没有找到;"
+        "工具暂不可用时如实说明,不要猜测数值。已经得到的结果不要再次查询。"
+        "信息足够后,立即用中文直接给出答案。"
     ),
     "en": (
         "You are a reliable assistant. For anything about the outside world (time, prices, orders, "
-        "web pages …) call the tools you are given first; never make facts up. When a tool returns "
-        "an error, correct the arguments or try another way; when it is unavailable, say so and do "
-        "not guess values. Once you know enough, answer directly in the language of the question."
+        "web pages …) call the tools you are given first; never answer from memory, and never make "
+        "facts up. When a tool returns an error, correct the arguments or try another way; when it "
+        "finds nothing, say so; when it is unavailable, say so and do not guess values. Do not ask "
+        "again for what you have been told. Once you know enough, answer directly and at once, in "
+        "the language of the question."
+    ),
+}
+SYSTEM_PROMPT_WITHOUT_TOOLS = {
+    "zh": (
+        "你是一个可靠的助手。你没有任何工具:需要查询外部事实(时间、价格、订单、网页等)的部分,"
+        "如实说明无法得知,不得编造。用中文直接给出答案。"
+    ),
+    "en": (
+        "You are a reliable assistant. You have no tools: where a fact about the outside world would "
+        "have to be looked up (time, prices, orders, web pages …), say that you cannot know it; "
+        "never make facts up. Answer directly, in the language of the question."
     ),
 }
 LAST_STEP = {

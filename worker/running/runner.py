@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from worker.core.diagnosis import diagnose
 from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, Finish, Park
 from worker.core.ending import observations, result_of
 from worker.core.errors import ModelError
@@ -128,25 +129,27 @@ class Runner:
             self._opening,
             now=self._wall(),
             tools=tuple(tool.name for tool in offered),
-            words=self._words_of(offered),
+            words=self._words_of(tuple(tool.name for tool in offered)),
             history=history,
         )
 
-    def _words_of(self, offered: list[OfferedTool]) -> tuple[ToolWords, ...]:
-        names = tuple(tool.name for tool in offered)
+    def _words_of(self, names: tuple[str, ...]) -> tuple[ToolWords, ...]:
         known = self._words.get(names)
         if known is None:
             if len(self._words) >= WORDS_MAX:
                 self._words.clear()
-            known = self._words[names] = words_of(offered)
+            known = self._words[names] = words_of(self._registry.offered(names))
         return known
 
     def _offered(self, task: Task, loop: Loop) -> list[OfferedTool]:
         # A resumed run is offered what it was offered when it began, as far as it is still there.
         if loop.started is None:
             return self._registry.offered(task.tools)
-        known = self._registry.names
-        return self._registry.offered([name for name in loop.started.tools if name in known])
+        return self._registry.offered(self._still_there(loop))
+
+    def _still_there(self, loop: Loop) -> tuple[str, ...]:
+        names = loop.started.tools if loop.started else ()
+        return tuple(name for name in names if name in self._registry)
 
     async def _drive(
         self, task: Task, loop: Loop, recorder: Recorder, offered: list[OfferedTool]
@@ -273,7 +276,11 @@ class Runner:
             result,
             trace_id=self._telemetry.trace_id(),
             redrives=recorder.run.redrives,
-            diagnosis=(*result.diagnosis, *map(broken_rule, sorted(recorder.broken_rules))),
+            diagnosis=(
+                *result.diagnosis,
+                *diagnose(loop, effect, self._words_of(self._still_there(loop))),
+                *map(broken_rule, sorted(recorder.broken_rules)),
+            ),
         )
         await self._journal.finish(recorder.run, recorder.unwritten(), result)
         self._telemetry.tell(StepUpdated(result.task_id, recorder.run.next_seq, "", is_final=True))
