@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.web.house import calls
+from tests.web.house import NOW, calls, returned
+from worker.core.events import StepsChanged
 from worker.core.task import Result
 from worker.intake import read_task
 from worker.queues.port import Ticket
@@ -150,6 +151,20 @@ async def test_task_is_followed_from_queued_to_finished(house, client):
     assert (running["status"], running["worker"]) == ("running", "w1")
     assert (finished["status"], finished["result"]["answer"]) == ("finished", "42")
     assert (await client.get("/v1/tasks/nobody")).status_code == 404
+
+
+async def test_steps_are_told_with_their_bound_and_its_reason(house, client):
+    """GET tells how far a run is, how far it may go, and each change of that in order."""
+    run = await house.begin("t")
+    begun = (await client.get("/v1/tasks/t")).json()["steps"]
+    changes = [StepsChanged(NOW, 9, "adaptive: 1 of 1 steps failed"), StepsChanged(NOW, 10, "two")]
+    await house.store.append(run, [calls("price"), returned(0), *changes])
+    changed = (await client.get("/v1/tasks/t")).json()["steps"]
+
+    assert begun == {"taken": 0, "max": 8, "reason": "setting", "changes": []}
+    assert (changed["taken"], changed["max"], changed["reason"]) == (1, 10, "two")
+    assert [change["max"] for change in changed["changes"]] == [9, 10]
+    assert changed["changes"][0]["reason"] == "adaptive: 1 of 1 steps failed"
 
 
 async def test_waiting_task_is_cancelled_at_once(house, client):

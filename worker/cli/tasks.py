@@ -131,7 +131,7 @@ def status(options: argparse.Namespace) -> int:
 
 
 async def _status(place: Any, options: argparse.Namespace) -> int:
-    view = await place.desk.look(options.id)
+    view = await place.desk.look(options.id, with_steps=True)
     if view is None:
         raise CommandFailed(f"there is no task {options.id!r}", code=NOT_ANSWERED)
     if options.json:
@@ -140,8 +140,17 @@ async def _status(place: Any, options: argparse.Namespace) -> int:
     if view.result is None:
         where = f" ({view.place})" if view.place and view.place != view.status else ""
         print(f"{view.status}{where}")
+        _tell_steps(view.steps)
         return NOT_ANSWERED
-    return print_result(view.result)
+    code = print_result(view.result)
+    _tell_steps(view.steps)
+    return code
+
+
+def _tell_steps(steps: dict[str, Any] | None) -> None:
+    if steps is not None:
+        reason = one_line(steps["reason"])
+        tell(f"loopworker: {steps['taken']} of at most {steps['max']} steps ({reason})")
 
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:

@@ -105,7 +105,7 @@ class Api:
 
     async def look(self, request: Request) -> Response:
         """GET /v1/tasks/{id}: where it is, and its result."""
-        view = await self._desk.look(request.path_params["task_id"])
+        view = await self._desk.look(request.path_params["task_id"], with_steps=True)
         return reply(view.to_wire()) if view else _no_task()
 
     async def cancel(self, request: Request) -> Response:

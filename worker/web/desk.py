@@ -18,6 +18,7 @@ from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
 from worker.intake import check_reply_to, read_task
 from worker.queues.port import Queue, Ticket
 from worker.store.port import BEYOND_ALL_EVENTS, Journal, RunView, numbered
+from worker.web.bounds import steps_to_wire
 
 QUEUED = "queued"
 RUNNING = "running"
@@ -57,8 +58,14 @@ class TaskView:
             "worker": self.run.owner if self.run and self.status in _IN_WORK else None,
             "created_at": rfc3339(self.run.created_at) if self.run else None,
             "updated_at": rfc3339(self.run.updated_at) if self.run else None,
+            "steps": self.steps,
             "result": result_to_wire(self.result) if self.result else None,
         }
+
+    @property
+    def steps(self) -> dict[str, Any] | None:
+        """The steps taken, their bound and its reason, where the events were looked at."""
+        return steps_to_wire(self.run.events) if self.run else None
 
 
 class Desk:
@@ -110,9 +117,13 @@ class Desk:
         )
         return Submitted(task, created=await self._queue.put(ticket))
 
-    async def look(self, task_id: str) -> TaskView | None:
-        """Say where a task is; None when neither queue nor journal has heard of it."""
-        run = await self._journal.view(task_id, after_seq=BEYOND_ALL_EVENTS)
+    async def look(self, task_id: str, *, with_steps: bool = False) -> TaskView | None:
+        """Say where a task is; None when neither queue nor journal has heard of it.
+
+        `with_steps` reads the events of its run as well: that costs more the longer it is.
+        """
+        after = -1 if with_steps else BEYOND_ALL_EVENTS
+        run = await self._journal.view(task_id, after_seq=after)
         result = run.result if run else None
         result = result or await self._journal.result(task_id)
         place = await self._queue.state(task_id)
