@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,23 @@ def test_a_mention_in_passing_of_a_description_is_not_enough():
     tools = words_of([offered("get_order_detail", "Item, amount and creation time.", "order_id")])
 
     assert names("现在几点?", tools) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "question"),
+    [
+        ("stumble", "Fail, each time.", "现在几点?"),
+        ("get_delivery_time", "Days until an order arrives.", "What time is it in Oslo?"),
+        ("set_limit", "Set the time limit of a job.", "现在几点了"),
+        ("sort_rows", "Sort rows in order to print them.", "Where is my order?"),
+        ("check_stock", "Items in stock by sku.", "AAPL 的股价是多少?"),
+        ("resolve", "Maps an id to a name, in place.", "附近的咖啡馆"),
+        ("sync", "Keep the index up to date.", "今天几号?"),
+    ],
+)
+def test_a_word_in_another_sense_fits_nothing(name, description, question):
+    """What a description happens to say is not what the tool is for."""
+    assert names(question, words_of([offered(name, description, "x")])) == []
 
 
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=20))

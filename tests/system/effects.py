@@ -95,6 +95,28 @@ def look(text: str) -> str:
     return f"looked at {text}"
 
 
+@tool(effect="read")
+def find(text: str) -> list[str]:
+    """Find nothing.
+
+    Args:
+        text: what to find
+    """
+    happen("find", text, "")
+    return []
+
+
+@tool(effect="read", attempts=1)
+def stumble(text: str) -> str:
+    """Fail, each time.
+
+    Args:
+        text: what to say first
+    """
+    happen("stumble", text, "")
+    raise RuntimeError("stumbled")
+
+
 @tool(effect="read", timeout_seconds=60)
 async def hold(text: str) -> str:
     """Hold the line until the file of that name is there.

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+HEARD_MAX = 500  # last messages of requests that are kept
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -30,6 +32,7 @@ class PlanModel:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
+        self.heard: collections.deque[tuple[Asked, str]] = collections.deque(maxlen=HEARD_MAX)
         self.before_reply: Callable[[Asked], None] = lambda asked: None
         self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -43,6 +46,10 @@ class PlanModel:
     def counts(self, task: str) -> dict[int, int]:
         """How often each step of a task was asked for."""
         return dict(collections.Counter(a.step for a in self.asked if a.task == task))
+
+    def told(self, task: str) -> list[str]:
+        """The last message of each request for a task, notes included, in order."""
+        return [text for asked, text in self.heard if asked.task == task]
 
     def close(self) -> None:
         """Stop serving."""
@@ -67,6 +74,7 @@ def _handler(model: PlanModel) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             asked, message = reply_to(body["messages"])
             model.before_reply(asked)
+            model.heard.append((asked, str(body["messages"][-1]["content"])))
             model.asked.append(asked)  # whoever sees it here may rely on what came before
             payload = json.dumps(completion(message)).encode()
             head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}"

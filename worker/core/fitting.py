@@ -201,12 +201,13 @@ def _tool_words(tool: Described) -> ToolWords:
     description = tool.description[:_TEXT_CHARS_MAX]
     first = _SENTENCE.split(description.strip(), 1)[0]
     # A description mentions much that a tool is not for; its name is plainer.
-    subjects = _told(name) or _told(first) or _told(description)
-    plain = _without(subjects, description)
+    subjects = tuple(subject for subject in SUBJECTS if subject.named.search(name.strip()))
+    subjects = subjects or _told(first) or _told(description)
+    plain = _without((subject.told for subject in subjects), description)
     properties = tool.parameters.get("properties") or {}
     return ToolWords(
         tool.name,
-        own=_words(_without(subjects, name)),
+        own=_words(_without((subject.named for subject in subjects), name)),
         said=_words(plain),
         runs=tuple(dict.fromkeys(_HAN.findall(_EMPTY_RUNS.sub(" ", plain)))),
         subjects=frozenset(subject.name for subject in subjects),
@@ -222,10 +223,10 @@ def _told(text: str) -> tuple[Subject, ...]:
     return tuple(subject for subject in SUBJECTS if subject.told.search(text))
 
 
-def _without(subjects: Iterable[Subject], text: str) -> str:
+def _without(patterns: Iterable[re.Pattern[str]], text: str) -> str:
     """The text without what the subjects count already, and more strictly."""
-    for subject in subjects:
-        text = subject.told.sub(" ", text)
+    for pattern in patterns:
+        text = pattern.sub(" ", text)
     return text
 
 

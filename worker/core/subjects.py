@@ -12,19 +12,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`asked` finds it in a question; `told` in the name or the description of a tool."""
+    """`asked` finds it in a question, `named` in the name of a tool, `told` in its description.
+
+    A description says "each time" and "in order to": there a word alone proves less than in a name.
+    """
 
     name: str
     asked: re.Pattern[str]
+    named: re.Pattern[str]
     told: re.Pattern[str]
 
 
-def _subject(name: str, *, zh: str, en: str, told: str = "") -> Subject:
+def _subject(name: str, *, zh: str, en: str, told: str = "", named: str = "") -> Subject:
     asked = f"{zh}|{en}"
+    described = f"{asked}|{told}" if told else asked
     return Subject(
         name,
         re.compile(asked, re.IGNORECASE),
-        re.compile(f"{asked}|{told}" if told else asked, re.IGNORECASE),
+        re.compile(f"{described}|{named}" if named else described, re.IGNORECASE),
+        re.compile(described, re.IGNORECASE),
     )
 
 
@@ -34,13 +40,17 @@ SUBJECTS = (
         zh=r"几点|现在.{0,4}时间|当前时间|什么时间了",
         en=r"\bwhat(?:'s| is)? (?:the )?(?:current )?time\b|\bcurrent time\b|\btime is it\b"
         r"|\btime now\b|\btime in [A-Z]|\btell me the time\b|\bwhat time\b",
-        told=r"时间|时区|\btime\b|\bclock\b|\btime ?zone\b|\bnow\b",
+        told=r"当前.{0,6}时间|现在的?时间|时区|\b(?:current|local) (?:date(?:,| and) )?time\b|\btime ?zones?\b"
+        r"|\bclock\b|\bthe time (?:in|now|here)\b",
+        named=r"^(?:get |fetch |show |tell |read |query )?(?:world |system )?(?:date ?)?time(?: now)?$|\bnow\b"
+        r"|\btime in\b|^时间$",
     ),
     _subject(
         "date",
         zh=r"几号|星期几|周几|礼拜几|今天.{0,3}日期|今天是(?:什么|哪)|今年是哪",
         en=r"\b(?:what|which) (?:day|date)\b|\btoday'?s date\b|\bcurrent date\b",
-        told=r"日期|星期|\bdate\b|\bcurrent time\b|\bclock\b|\bweekday\b",
+        told=r"当前.{0,4}日期|星期|\bcurrent (?:date|time)\b|\btoday'?s date\b|\bweekday\b|\bclock\b",
+        named=r"^(?:get |what )?(?:date|day|today|time|date ?time)$|\bnow\b",
     ),
     _subject(
         "weather",
@@ -55,7 +65,8 @@ SUBJECTS = (
         zh=r"股价|行情|股票.{0,6}(?:价|多少|涨|跌)|市值|收盘|开盘",
         en=r"\bstock price|\bshare price|\bprice of\b|\btrading at\b|\bprice for\b|\bquote for\b"
         r"|\bstock (?:doing|now|today)\b|\bmarket cap\b|\bticker\b",
-        told=r"股票|\bstocks?\b|\bquotes?\b|\bprices?\b|\bshares?\b|\bticker",
+        told=r"股票|\bstock quotes?\b|\bprices? of (?:an?|one|the) (?:stock|share)|\bshares\b",
+        named=r"\bstocks\b|\bstock (?:value|info|data)\b|\bquotes?\b|^(?:get )?stock$",
     ),
     _subject(
         "price",
@@ -74,7 +85,7 @@ SUBJECTS = (
         zh=r"订单|单号",
         en=r"\b(?:my|the|this|an?|our) order\b|\borders? (?:#|no|number|id|status|[A-Z0-9-]*\d)"
         r"|\border status\b|\bmy orders\b",
-        told=r"\borders?\b",
+        told=r"(?<!in )\borders?\b(?! to\b)",
     ),
     _subject(
         "parcel",
@@ -112,7 +123,8 @@ SUBJECTS = (
         "meeting",
         zh=r"日程|会议安排|(?:今天|明天|下午|上午|本周).{0,6}会议",
         en=r"\bmy (?:calendar|schedule|agenda|meetings?)\b|\b(?:what|which) meetings\b|\bmeetings? (?:today|tomorrow|this week)\b",
-        told=r"会议|\bcalendar\b|\bmeetings?\b|\bschedule\b|\bevents?\b",
+        told=r"会议|\bcalendar\b|\bmeetings?\b",
+        named=r"\bschedule\b|\bevents?\b|\bagenda\b",
     ),
     _subject(
         "flight",
@@ -125,13 +137,15 @@ SUBJECTS = (
         "place",
         zh=r"附近的?|怎么走|路线|导航|离.{1,12}多远",
         en=r"\bnear(?:by| me)\b|\bdirections to\b|\broute (?:to|from)\b|\bhow far\b|\bdistance\b",
-        told=r"地图|\bmaps?\b|\broutes?\b|\bdirections\b|\bplaces?\b|\bdistance\b",
+        told=r"地图|\broutes?\b|\bdirections\b",
+        named=r"\bmaps?\b|\bplaces\b",
     ),
     _subject(
         "balance",
         zh=r"余额|账户里|还剩多少钱",
         en=r"\b(?:my|account|current|remaining) balance\b|\bbalance (?:of|on) (?:my|the|account)\b",
-        told=r"账户|\baccount balance\b|\bbalance\b",
+        told=r"账户",
+        named=r"^(?:get |check )?balance$",
     ),
     _subject("stock", zh=r"库存|还有货|有货吗", en=r"\bin stock\b|\binventory\b|\bstock level"),
     _subject(
