@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 import orjson
 
-from worker import assembly
+from worker import assembly, endpoints
 from worker.checks import listening_address
 from worker.configuration import Loaded, effective, load, named
 from worker.consuming.publishing import Publisher
@@ -254,14 +254,17 @@ class Worker:
 
     def _prepare_metrics(self) -> None:
         tools = self.registry.names
-        model = (getattr(self.model, "endpoint", None), self.model.name)
-        provider = getattr(model[0], "provider", "other")
+        models = list(endpoints.model_names(self.model))
         self.seen.metrics.prepare(
             tools=tools,
             breakers=[guard.name for guard in self.guards.all()],
             queues=[self.settings.queue.name],
-            models=[(provider, self.model.name)],
-            targets=[*(("tool", name) for name in tools), ("model", self.model.name)],
+            models=models,
+            targets=[
+                *(("tool", name) for name in tools),
+                *(("model", name) for _, name in models),
+            ],
+            fallbacks=endpoints.fallback_pairs(self.model),
         )
         self.seen.metrics.add_reader(breakers_measured(self.guards))
         slots = slots_measured(self.settings.concurrency, lambda: len(self.consumer.held))

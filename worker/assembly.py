@@ -10,19 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
+from worker import endpoints
 from worker.configuration import named
 from worker.consuming.consumer import Consumer
 from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
 from worker.consuming.housekeeping import Housekeeper
-from worker.core.errors import ConfigError
 from worker.core.opening import Opening
 from worker.core.task import Task
 from worker.guard.guards import Guards
 from worker.http import HttpClient, HttpOptions
 from worker.intake import check_cost
-from worker.model.client import ChatModel, Endpoint, ModelOptions, model_guard_policy
 from worker.model.port import Model
 from worker.observability import Observability
 from worker.outbound.fetch import fetch_guarded
@@ -35,8 +33,6 @@ from worker.running.toolguard import ToolGuards, default_policy, policies_of
 from worker.settings import Settings
 from worker.store.port import Store
 
-_PARALLEL = {"auto": None, "on": True, "off": False}
-
 
 def worker_name() -> str:
     """What results and log lines call this worker: host and process."""
@@ -48,19 +44,11 @@ def owner_name() -> str:
     return f"{worker_name()}:{uuid.uuid4().hex[:12]}"
 
 
-def model_guard_name(settings: Settings) -> str:
-    """The dependency that the model is: its host and its name."""
-    host = urlsplit(settings.model_url or "").netloc.rpartition("@")[2] or "model"
-    return f"model:{host}/{settings.model or 'default'}"
-
-
 def build_guards(settings: Settings, registry: Registry, seen: Observability) -> Guards:
     """One guard per dependency: the model's, and one for each that tools name."""
     guard = settings.guard_with_room()
     policies = policies_of(list(registry), guard, settings.guards)
-    policies[model_guard_name(settings)] = model_guard_policy(
-        concurrency=settings.concurrency, attempts=settings.model_attempts
-    )
+    policies |= endpoints.model_policies(settings)
     guards = Guards(seen.telemetry, default_policy(guard), policies)
     for name in policies:
         guards.get(name)  # so that operators and dashboards see it before its first call
@@ -69,54 +57,19 @@ def build_guards(settings: Settings, registry: Registry, seen: Observability) ->
 
 def build_model(settings: Settings, guards: Guards, seen: Observability) -> Model:
     """The model client. Raises ConfigError when no endpoint is configured."""
-    if not settings.model_url:
-        raise ConfigError(
-            "LOOPWORKER_MODEL_URL: not set; give the base URL of an OpenAI-compatible server"
-            " (https://api.openai.com/v1, http://127.0.0.1:11434/v1, …), or try the offline"
-            " stand-in: python -m worker.model.offline --port 8091, then"
-            " LOOPWORKER_MODEL_URL=http://127.0.0.1:8091/v1"
-        )
-    _check_url(settings.model_url)
     # Each run asks one question at a time, and an attempt that is left behind keeps its connection
     # for a moment: a few more than runs.
     connections = settings.concurrency + 8
-    return ChatModel(
-        model_endpoint(settings, settings.model_url),
-        http=_client(settings, seen, "model", connections),
-        guard=guards.get(model_guard_name(settings)),
-        telemetry=seen.telemetry,
-        options=model_options(settings),
-    )
-
-
-def model_endpoint(settings: Settings, url: str) -> Endpoint:
-    """Where the model is, and its key."""
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    return Endpoint(base_url=url, model=settings.model or "default", api_key=key)
-
-
-def model_options(settings: Settings) -> ModelOptions:
-    """How the model is asked."""
-    return ModelOptions(
-        attempts=settings.model_attempts,
-        backoff_seconds=settings.model_backoff,
-        backoff_seconds_max=max(8.0, settings.model_backoff),
-        max_argument_bytes=settings.max_argument_bytes,
-        max_output_tokens=settings.max_output_tokens,
-        prices=settings.price_list(),
-        parallel_tool_calls=_PARALLEL[settings.parallel_tool_calls],
-        read_timeout_seconds=settings.model_read_timeout,
-        stream=settings.model_stream,
-        timeout_seconds=settings.model_timeout,
-    )
+    client = partial(_client, settings, seen, connections=connections)
+    return endpoints.build_model(settings, guards, seen.telemetry, client=client)
 
 
 def build_tool_client(settings: Settings, seen: Observability) -> HttpClient:
     """The pooled client that tools share."""
-    return _client(settings, seen, "tools", max(100, settings.concurrency * 2))
+    return _client(settings, seen, "tools", connections=max(100, settings.concurrency * 2))
 
 
-def _client(settings: Settings, seen: Observability, name: str, connections: int) -> HttpClient:
+def _client(settings: Settings, seen: Observability, name: str, *, connections: int) -> HttpClient:
     outbound = settings.outbound
     options = HttpOptions(
         transport=outbound.transport,
@@ -128,15 +81,6 @@ def _client(settings: Settings, seen: Observability, name: str, connections: int
     return HttpClient(
         options, name=name, trace_headers=telemetry.trace_headers, tell=telemetry.tell
     )
-
-
-def _check_url(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            f"LOOPWORKER_MODEL_URL: {url[:80]!r} is not an http(s) URL such as"
-            " https://api.openai.com/v1"
-        )
 
 
 @dataclass(frozen=True, slots=True)

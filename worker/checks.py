@@ -30,10 +30,7 @@ def check(settings: Settings) -> None:
     queue, worker = settings.queue, settings.worker
     listening_address(settings.admin, setting="LOOPWORKER_ADMIN")
     listening_address(settings.http, setting="LOOPWORKER_HTTP")
-    _require(
-        not settings.model_fallbacks,
-        "LOOPWORKER_MODEL_FALLBACKS: fallback models are not built yet; leave it empty",
-    )
+    settings.stand_ins()
     _check_guard(settings.guard)
     _check_steps(settings)
     unpriced = settings.unpriced_models()

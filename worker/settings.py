@@ -14,6 +14,7 @@ from pydantic import Field, SecretStr
 from worker.core.limits import Limits
 from worker.core.prices import PriceList
 from worker.core.steps import StepPolicy, read_policy
+from worker.fallbacksettings import FallbackModel, FallbackSettings, First, read_fallbacks
 from worker.guardsettings import GuardOverride, GuardSettings
 from worker.handoffsettings import HandoffRule
 from worker.loopsettings import LoopSettings, Prices, StepSettings, StepsPolicy
@@ -90,6 +91,9 @@ class Settings(Section):
     deadline: Seconds = Field(
         600.0, gt=0, le=604_800, description="Seconds a run may take when its task names no end."
     )
+    fallbacks: dict[str, FallbackSettings] = Field(
+        default_factory=dict, description="Details of entries of MODEL_FALLBACKS, by their names."
+    )
     guard: GuardSettings = Field(default_factory=GuardSettings)
     guards: dict[str, GuardOverride] = Field(
         default_factory=dict, description="Exceptions for one dependency or tool, by its name."
@@ -131,7 +135,9 @@ class Settings(Section):
     model_backoff: Seconds = Field(
         0.5, ge=0, le=60, description="First back-off between attempts of a model call."
     )
-    model_fallbacks: tuple[str, ...] = Field((), description="Not built yet; must stay empty.")
+    model_fallbacks: tuple[str, ...] = Field(
+        (), description="Models that stand in, in their order: model[@url][[cause+cause]]."
+    )
     model_read_timeout: Seconds = Field(
         60.0, gt=0, le=3600, description="Longest silence of the model server within a reply."
     )
@@ -168,6 +174,12 @@ class Settings(Section):
         "parent", description="parent: a first delivery continues the caller's trace."
     )
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
+
+    def stand_ins(self) -> tuple[FallbackModel, ...]:
+        """The models that stand in for the first one, in their order. Raises ConfigError."""
+        key = self.api_key.get_secret_value() if self.api_key else None
+        first = First(self.model or "default", self.model_url, key)
+        return read_fallbacks(self.model_fallbacks, self.fallbacks, first)
 
     @property
     def loop_stuck_seconds(self) -> float:
@@ -209,5 +221,8 @@ class Settings(Section):
 
     def unpriced_models(self) -> tuple[str, ...]:
         """The models that may be asked and have no price: no budget of money holds for them."""
-        names, known = (self.model or "default", *self.model_fallbacks), self.price_list()
+        names, known = (
+            (self.model or "default", *(each.model for each in self.stand_ins())),
+            self.price_list(),
+        )
         return tuple(name for name in names if known.price_of(name) is None)

@@ -87,3 +87,28 @@ def test_model_out_of_reach_is_not_probed(cli, monkeypatch):
 
     assert ran.code == 4
     assert [each["what"] for each in json.loads(ran.out) if not each["ok"]] == ["model"]
+
+
+def test_every_model_of_the_chain_is_asked(cli, model, monkeypatch):
+    """Each finding about a stand-in names it, and the settings that are its own."""
+    monkeypatch.setenv("LOOPWORKER_MODEL", "offline")
+    monkeypatch.setenv("LOOPWORKER_MODEL_FALLBACKS", "offline-2,gone@http://127.0.0.1:9/v1")
+    ran = cli("doctor")
+
+    models = [line.split(maxsplit=2)[2] for line in ran.out.splitlines() if " model " in line]
+    dialects = [line for line in ran.out.splitlines() if " dialect " in line]
+    assert ran.code == 4
+    assert [line.partition(" ")[0] for line in models[1:]] == ["offline-2:", "gone:"]
+    assert "LOOPWORKER_FALLBACKS__OFFLINE_2__MODEL" in models[1]
+    assert "LOOPWORKER_FALLBACKS__GONE__URL" in models[2]
+    assert any("offline-2: usable" in line for line in dialects)
+    assert not any("gone:" in line for line in dialects)
+
+
+def test_a_wrong_chain_ends_doctor_with_its_name(cli, model, monkeypatch):
+    """As any wrong setting does."""
+    monkeypatch.setenv("LOOPWORKER_MODEL_FALLBACKS", "a[eror]")
+    ran = cli("doctor")
+
+    assert ran.code == 2
+    assert "did you mean error?" in ran.err

@@ -17,7 +17,9 @@ ROOM_OF = {
     "assembly": "app",
     "checks": "settings",
     "configuration": "settings",
+    "endpoints": "app",
     "observability": "app",
+    "settingnames": "settings",
 }
 
 

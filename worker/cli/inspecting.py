@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from worker.cli.exits import ANSWERED, UNREACHABLE, USAGE
+from worker.cli.exits import ANSWERED, USAGE
+from worker.cli.finding import Finding, checked
+from worker.cli.modelcheck import check_models
 from worker.cli.output import Paint, one_line, print_json, print_table, tell
 
 if TYPE_CHECKING:
-    from worker.http import HttpOptions
-    from worker.model.dialect import Trait
     from worker.settings import Settings
 
 CONFIG_EPILOG = """\
@@ -32,14 +30,13 @@ examples:
 """
 
 DOCTOR_EPILOG = """\
-Looks at settings, tools, listeners, queue, store and model endpoint; changes nothing but the
-tables of a SQLite file that is new or of an older version. Each finding says what to do. Then the
+Looks at settings, tools, listeners, queue, store and every model endpoint; changes nothing but the
+tables of a SQLite file that is new or of an older version. Each finding says what to do. Then each
 model is asked for a real tool call, about four requests within 30 s, and the lines named `dialect`
 say what the endpoint does differently (odd: dealt with, and how; FAIL: in the way).
 
 exit codes: 0 all well · 2 something is set up wrong · 4 something cannot be reached
 """
-CHECK_SECONDS = 10.0
 MARK_COLOURS = {"ok": "green", "odd": "yellow", "FAIL": "red"}
 
 
@@ -80,31 +77,6 @@ def _shown(value: object, unit: str = "") -> str:
     if isinstance(value, list):
         return ",".join(map(str, value)) or "-"
     return f"{value:g} {unit}".rstrip() if isinstance(value, float) else str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found. `code` is the exit code it asks for; 0 when all is well.
-
-    `trait` is there when the finding is about the model's dialect.
-    """
-
-    what: str
-    text: str
-    code: int = ANSWERED
-    trait: Trait | None = None
-
-    @property
-    def mark(self) -> str:
-        """The word in front: ok, odd or FAIL."""
-        if self.code or (self.trait and self.trait.verdict == "wrong"):
-            return "FAIL"
-        return "odd" if self.trait and self.trait.verdict == "quirk" else "ok"
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the finding as plain data."""
-        data = {"what": self.what, "ok": self.mark != "FAIL", "text": self.text}
-        return data if self.trait is None else {**data, **self.trait.as_data()}
 
 
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
@@ -184,29 +156,9 @@ async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:
     checks: dict[str, Callable[[Settings], Awaitable[Finding]]] = {
         "queue": _queue,
         "store": _store,
-        "model": _model,
     }
-    findings = [await _checked(what, check(settings)) for what, check in checks.items()]
-    if probe and not findings[-1].code:  # of a model that is out of reach, one line is enough
-        findings += await _dialect(settings)
-    return findings
-
-
-async def _checked(what: str, check: Awaitable[Finding]) -> Finding:
-    from worker.core.errors import AttemptFailed, ConfigError, FileTooNew, WorkerError
-
-    try:
-        async with asyncio.timeout(CHECK_SECONDS):
-            return await check
-    except FileTooNew as error:
-        return Finding(what, str(error), UNREACHABLE)
-    except ConfigError as error:
-        return Finding(what, str(error), USAGE)
-    except TimeoutError:
-        return Finding(what, f"no answer within {CHECK_SECONDS:g} s", UNREACHABLE)
-    except (AttemptFailed, WorkerError) as error:
-        cause = f" ({error.__cause__})" if error.__cause__ else ""
-        return Finding(what, f"{error}{cause}", UNREACHABLE)
+    findings = [await checked(what, check(settings)) for what, check in checks.items()]
+    return findings + await check_models(settings, probe=probe)
 
 
 async def _queue(settings: Settings) -> Finding:
@@ -233,74 +185,3 @@ async def _store(settings: Settings) -> Finding:
     finally:
         await store.close()
     return Finding("store", f"{masked(url)}: {'has runs' if runs else 'no runs yet'}")
-
-
-async def _dialect(settings: Settings) -> list[Finding]:
-    """Ask the model for a real tool call; the first finding sums up."""
-    from worker import assembly
-    from worker.model.probe import Standing, probe
-
-    assert settings.model_url, "the check of the model went well"
-    report = await probe(
-        assembly.model_endpoint(settings, settings.model_url),
-        http=_http_options(settings),
-        options=assembly.model_options(settings),
-    )
-    codes = {Standing.UNREACHABLE: UNREACHABLE, Standing.UNUSABLE: USAGE}
-    requests = f"{report.requests} request{'s' * (report.requests != 1)}"
-    text = f"{report.standing}, by {requests} in {report.seconds:.1f} s"
-    findings = [Finding("dialect", text, codes.get(report.standing, ANSWERED))]
-    for trait in report.traits:
-        does = f" → {trait.does}" if trait.does else ""
-        findings.append(Finding("dialect", f"{trait.topic}: {trait.seen}{does}", trait=trait))
-    return findings
-
-
-async def _model(settings: Settings) -> Finding:
-    from worker.cli.remote import no_answer
-    from worker.configuration import masked
-    from worker.core.errors import AttemptFailed, ConfigError
-    from worker.http import Bounds, HttpClient
-
-    if not settings.model_url:
-        raise ConfigError("LOOPWORKER_MODEL_URL is not set; see `loopworker ask --help`")
-    client = HttpClient(_http_options(settings), name="doctor")
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    url = f"{settings.model_url.rstrip('/')}/models"
-    try:
-        bounds = Bounds(total_seconds=CHECK_SECONDS, body_bytes_max=4_194_304)
-        answer = await client.request("GET", url, headers=headers, bounds=bounds)
-    except AttemptFailed as error:
-        return Finding("model", no_answer(settings.model_url, str(error)), UNREACHABLE)
-    finally:
-        await client.aclose()
-    where, name = masked(settings.model_url), settings.model or "default"
-    if answer.status in (401, 403):
-        text = f"{where} refuses the key ({answer.status}); set LOOPWORKER_API_KEY"
-        return Finding("model", text, USAGE)
-    if answer.status >= 500:
-        return Finding("model", f"{where} answers {answer.status}", UNREACHABLE)
-    # Many servers have no list of models; that they answer at all is what counts here.
-    listed = name.encode() in answer.body if answer.status == 200 else None
-    hint = "" if listed is not False else f"; it does not list {name!r} (LOOPWORKER_MODEL)"
-    if settings.model is None and listed is False:
-        offers = ", ".join(_model_names(answer.body)) or "none"
-        hint = f"; LOOPWORKER_MODEL is not set; this server offers: {offers}"
-    return Finding("model", f"{where} answers{hint}")
-
-
-def _model_names(body: bytes) -> list[str]:
-    """Read a list of models, the first ten; empty when it has another form."""
-    try:
-        listed = json.loads(body).get("data") or ()
-        return [str(each["id"]) for each in listed][:10]
-    except (ValueError, AttributeError, KeyError, TypeError):
-        return []
-
-
-def _http_options(settings: Settings) -> HttpOptions:
-    from worker.http import HttpOptions
-
-    outbound = settings.outbound
-    return HttpOptions(transport=outbound.transport, trust_env=outbound.proxies_from_environment)

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 
 from worker.core.events import JobStarted
 from worker.core.messages import Message, Observation, ToolCall
+from worker.core.staying import Stay
 
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Ask the model for one reply. `allow_calls=False` is the closing turn."""
+    """Ask the model for one reply. `allow_calls=False` is the closing turn.
+
+    `stay` is the fallback that the run goes on with for now.
+    """
 
     step: int  # 1 for the first reply
     messages: list[Message]
     allow_calls: bool
     seconds_left: float | None
+    stay: Stay | None = None
 
 
 @dataclass(frozen=True, slots=True)

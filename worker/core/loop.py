@@ -38,6 +38,7 @@ from worker.core.events import (
 from worker.core.limits import Limits
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
 from worker.core.repetition import Repetition
+from worker.core.staying import Stay, after_reply, still
 from worker.core.steps import after_failures
 from worker.core.texts import NUDGE, REPEATED_CALL, TOO_MANY_CALLS
 from worker.core.transcript import Transcript
@@ -53,6 +54,7 @@ class Loop:
         self.usage = Usage()
         self.models: tuple[str, ...] = ()
         self.unpriced: str | None = None  # a model whose reply cost nobody knows what
+        self.stay: Stay | None = None
         self.replies = 0
         self.last: Reply | None = None
         self.failed: ModelFailed | None = None
@@ -202,6 +204,7 @@ class Loop:
             messages=self._transcript.messages(passing_note=remaining.note_of(self, now)),
             allow_calls=left > 1,
             seconds_left=ending.seconds_left(self, now),
+            stay=still(self.stay, now),
         )
 
     def _more_steps(self) -> ChangeSteps | None:
@@ -230,6 +233,7 @@ class Loop:
         match event:
             case ModelReplied():
                 self._apply_reply(event.reply)
+                self.stay = after_reply(self.stay, event.reply, event.at)
             case ModelFailed():
                 self._refuse_if_acting(event)
                 self.failed = event

@@ -19,19 +19,26 @@ class Source(StrEnum):
     UNKNOWN = "unknown"
 
 
+# The key of an assistant message that says which endpoint made it. It stays with the message, in
+# the journal and in sessions, and is never sent: another endpoint must not be shown the ids,
+# signatures and fields that only their maker understands.
+MINTED_BY = "minted_by"
+
+
 class Message:
     """One chat message as it goes over the wire, encoded once.
 
-    `body` is the JSON object of the message and is never changed after construction. `encoded` is
-    a cache slot that belongs to `model/wire.py`: a conversation is sent again with every step, and
-    encoding each message once keeps that linear.
+    `body` is the JSON object of the message and is never changed after construction. `encoded` and
+    `adapted` are cache slots that belong to `model/wire.py`: a conversation is sent again with
+    every step, and encoding each message once keeps that linear.
     """
 
-    __slots__ = ("body", "encoded")
+    __slots__ = ("adapted", "body", "encoded")
 
     def __init__(self, body: dict[str, Any]) -> None:
         self.body = body
         self.encoded: bytes | None = None
+        self.adapted: tuple[tuple[object, int], bytes] | None = None  # for whom, and as what
 
     @property
     def role(self) -> str:
@@ -144,3 +151,5 @@ class Reply:
     reply_id: str = ""
     attempts: int = 1
     recovered: str | None = None  # the dialect of a text-form call that was recovered
+    endpoint: str = ""  # who made it; in its message under MINTED_BY
+    switched: str | None = None  # the cause for which it was made by a fallback

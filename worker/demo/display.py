@@ -72,6 +72,10 @@ class Display:
                 self.retries += 1
                 wait = f"again in {signal.wait_seconds:.2f} s"
                 self._say("retry", "yellow", f"{signal.target}: {signal.reason}; {wait}")
+            case FallbackUsed(kind="model"):
+                self._say(
+                    "moved", "yellow", f"{signal.target} → {signal.fallback}: {signal.reason}"
+                )
             case FallbackUsed(outcome="success"):
                 what = f"{signal.target}: {signal.fallback} instead of a live value"
                 self._say("degraded", "yellow", f"{what} ({signal.reason})")

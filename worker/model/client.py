@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from worker.core.errors import (
@@ -30,6 +31,7 @@ from worker.guard.verdict import Ruling, Verdict
 from worker.http import Bounds, HttpClient
 from worker.model.calls import id_source
 from worker.model.failures import MAX_WAIT_SECONDS, ModelFailure
+from worker.model.foreign import minted
 from worker.model.normalise import NormaliseLimits, normalise
 from worker.model.port import ModelRequest
 from worker.model.quirks import Quirks
@@ -59,7 +61,8 @@ class Endpoint:
 class ModelOptions:
     """How the model is asked. `timeout_seconds` is the whole time of one attempt,
     `read_timeout_seconds` the longest silence within it; the first back-off is
-    `backoff_seconds`. `extra` are further fields of the request body.
+    `backoff_seconds`. `extra` are further fields of the request body. A server that asks to wait
+    longer than `patience_seconds` is not waited for.
     """
 
     attempts: int = 4
@@ -69,6 +72,7 @@ class ModelOptions:
     max_argument_bytes: int = 65_536
     max_output_tokens: int | None = None
     parallel_tool_calls: bool | None = None
+    patience_seconds: float = MAX_WAIT_SECONDS
     prices: PriceList = field(default_factory=PriceList)
     read_timeout_seconds: float = 60.0
     recover_text_calls: bool = True
@@ -115,6 +119,7 @@ class ChatModel:
         self.telemetry = telemetry
         self.clock = clock
         self.transport = ChatTransport(http, base_url=endpoint.base_url, api_key=endpoint.api_key)
+        self.address = f"{endpoint.model}@{self.transport.url.netloc.decode()}"
         self.limits = NormaliseLimits(
             max_argument_bytes=self.options.max_argument_bytes,
             recover_text_calls=self.options.recover_text_calls,
@@ -159,7 +164,14 @@ class ChatModel:
         usage = metered(
             reply, self.options.prices, requested=self.name, sent_bytes=asked.sent_bytes
         )
-        reply = replace(reply, attempts=asked.made, usage=usage)
+        reply = replace(
+            reply,
+            attempts=asked.made,
+            endpoint=self.address,
+            message=minted(reply.message, self.address),
+            model=reply.model or self.name,
+            usage=usage,
+        )
         operation.first_chunk_seconds = asked.first_chunk_seconds
         _describe(operation, reply)
         return reply
@@ -175,7 +187,8 @@ class ChatModel:
             outcome: Outcome[Reply] = await self.guard.call(
                 attempt, self._policy, deadline=deadline
             )
-            if not isinstance(outcome.error, Throttled):
+            wait = outcome.retry_after_seconds or 0.0
+            if not isinstance(outcome.error, Throttled) or wait > self.options.patience_seconds:
                 break
         return outcome
 
@@ -189,8 +202,8 @@ class ChatModel:
             attempts=options.attempts,
             backoff_seconds=options.backoff_seconds,
             backoff_seconds_max=max(options.backoff_seconds, options.backoff_seconds_max),
-            classify=classify,
-            throttle_wait_seconds=MAX_WAIT_SECONDS,
+            classify=partial(classify, patience_seconds=options.patience_seconds),
+            throttle_wait_seconds=options.patience_seconds,
         )
 
 
@@ -236,6 +249,7 @@ class _Asked:
             max_output_tokens=options.max_output_tokens,
             parallel_tool_calls=options.parallel_tool_calls,
             extra=options.extra,
+            endpoint=model.address,
         )
         self.sent_bytes = len(body)
         bounds = Bounds(
@@ -251,14 +265,15 @@ class _Asked:
         self.model.telemetry.tell(signal)
 
 
-def classify(error: BaseException) -> Ruling | None:
+def classify(error: BaseException, *, patience_seconds: float = MAX_WAIT_SECONDS) -> Ruling | None:
     """Tell the guard what an attempt's error says about the endpoint."""
     match error:
         case ReplyFailed():
-            return _ruling(error.failure)
+            return _ruling(error.failure, patience_seconds)
         case ModelError():  # found by `normalise` in a reply that came with a 200
             wait = error.retry_after_seconds
-            return _ruling(ModelFailure(error.status, error.transient, str(error), wait))
+            failure = ModelFailure(error.status, error.transient, str(error), wait)
+            return _ruling(failure, patience_seconds)
         case Silence():
             return None
         case AttemptTimeout():
@@ -271,7 +286,7 @@ def classify(error: BaseException) -> Ruling | None:
     return None
 
 
-def _ruling(failure: ModelFailure) -> Ruling:
+def _ruling(failure: ModelFailure, patience_seconds: float) -> Ruling:
     status, wait = failure.http_status, failure.retry_after_seconds
     throttled = failure.status == Status.RATE_LIMITED or status == OVERLOADED
     business = failure.status in OUR_FAULT
@@ -287,7 +302,7 @@ def _ruling(failure: ModelFailure) -> Ruling:
         verdict,
         kind,
         failure.status,
-        retryable=failure.transient and (wait is None or wait <= MAX_WAIT_SECONDS),
+        retryable=failure.transient and (wait is None or wait <= patience_seconds),
         business=business,
         throttled=throttled,
         status_code=status,

@@ -110,11 +110,11 @@ def _read(
     limits: NormaliseLimits,
     new_id: Callable[[], str],
 ) -> Reply:
-    said = _said(message.get("content"))
+    spoken = said(message.get("content"))
     refusal = _refusal(message)
     lowered = (reason or "").lower()
     cut = lowered in _CUT
-    text = shown_text(said, cut=cut)
+    text = shown_text(spoken, cut=cut)
     if refusal or lowered == "refusal":
         return Reply(ReplyKind.REFUSED, refusal or text, _echo(message, None))
     if lowered.startswith(_FILTERED):
@@ -125,7 +125,7 @@ def _read(
         return _with_calls(message, text, reader.read(asked), cut)
     found = find_calls(text) if tools and limits.recover_text_calls and text else None
     if found is not None:
-        reply = _with_text_calls(message, found, reader, cut=cut, hidden=said[: -len(text)])
+        reply = _with_text_calls(message, found, reader, cut=cut, hidden=spoken[: -len(text)])
         if reply is not None:
             return reply
     if cut:
@@ -163,7 +163,7 @@ def _with_text_calls(
 def _content_before_markup(content: Any, before: str) -> Any:
     if not isinstance(content, list):
         return before if before.strip() else None
-    parts = [part for part in content if not _said([part])]
+    parts = [part for part in content if not said([part])]
     return ([*parts, {"type": "text", "text": before}] if before.strip() else parts) or None
 
 
@@ -214,7 +214,7 @@ def _echo(message: dict[str, Any], calls: list[dict[str, Any]] | None) -> dict[s
     return echo
 
 
-def _said(content: Any) -> str:
+def said(content: Any) -> str:
     """Join the text of a reply: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content
@@ -240,9 +240,9 @@ def _refusal(message: dict[str, Any]) -> str:
     return ""
 
 
-def shown_text(said: str, *, cut: bool = False) -> str:
+def shown_text(spoken: str, *, cut: bool = False) -> str:
     """Return what a person may see: without the thinking that leads it, "" when blank."""
-    text = said
+    text = spoken
     while (thought := _THINKING.match(text)) is not None:
         text = text[thought.end() :]
     if _THINKING_OPEN.match(text):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from worker.core.messages import Message, Reply
+from worker.core.staying import Stay
 
 Validate = Callable[[Any], list[str]]
 
@@ -31,8 +32,8 @@ class ModelRequest:
     """One logical request: the whole conversation and the tools on offer.
 
     `allow_calls=False` is the closing turn: tools stay, tool_choice is `none` (decisions.md 7).
-    `seconds_left` is the time until the task's deadline, None when it has none. `run_id` scopes
-    nothing but telemetry.
+    `seconds_left` is the time until the task's deadline, None when it has none. `stay` is the
+    fallback that the run was moved to. `run_id` scopes nothing but telemetry.
     """
 
     messages: Sequence[Message]
@@ -40,6 +41,7 @@ class ModelRequest:
     allow_calls: bool = True
     seconds_left: float | None = None
     run_id: str = ""
+    stay: Stay | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -26,6 +26,8 @@ class Quirk(StrEnum):
     NO_TOOL_CHOICE = "no_tool_choice"  # closing turns go without tools and tool_choice
     BARE_TOOLS = "bare_tools"  # a tool without parameters is sent without a schema
     SHORT_IDS = "short_ids"  # tool call ids of nine letters and digits only
+    EMPTY_REASONING = "empty_reasoning"  # foreign calls carry an empty reasoning_content
+    DUMMY_SIGNATURE = "dummy_signature"  # foreign calls carry the documented dummy signature
 
 
 OPPOSITES: dict[str, str] = {
@@ -133,6 +135,10 @@ class Quirks:
 _TELLING: tuple[tuple[re.Pattern[str], Quirk], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), quirk)
     for pattern, quirk in (
+        (r"missing .{0,40}thought_?signature|thought_?signature.{0,40}(?:missing|required)",
+         Quirk.DUMMY_SIGNATURE),
+        (r"missing .{0,20}reasoning_content|reasoning_content.{0,80}(?:passed back|is required"
+         r"|missing)", Quirk.EMPTY_REASONING),
         (r"\bmax_tokens\b.{0,80}max_completion_tokens", Quirk.MAX_COMPLETION_TOKENS),
         (r"use ['\"`]?max_completion_tokens", Quirk.MAX_COMPLETION_TOKENS),
         (r"non-?streaming calls?|only supports? stream|stream(?:ing)? (?:mode )?(?:is )?required"

@@ -5,7 +5,6 @@ A conversation is sent again with every step, so each message is encoded once an
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 from collections import OrderedDict
@@ -13,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from worker.core.errors import ConfigError
-from worker.core.messages import Message
+from worker.core.messages import MINTED_BY, Message
 from worker.model.arguments import BadArguments, read_arguments
+from worker.model.foreign import portable, portable_id, with_origin, with_short_ids
 from worker.model.jsontext import encode, scrub
 from worker.model.port import ModelRequest, OfferedTool
 from worker.model.quirks import Quirk, Quirks
@@ -22,7 +22,6 @@ from worker.model.quirks import Quirk, Quirks
 __all__ = ["encode_message", "portable_id", "request_body", "scrub", "wire_names"]
 
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
-_PORTABLE = re.compile(r"[A-Za-z0-9]{9}\Z")
 _MAX_NAME = 64
 _MAX_CACHED_LISTS = 64
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -38,10 +37,12 @@ def request_body(
     max_output_tokens: int | None = None,
     parallel_tool_calls: bool | None = None,
     extra: Mapping[str, Any] | None = None,
+    endpoint: str = "",
 ) -> bytes:
     """Write the body of one request: UTF-8 JSON, the same bytes for the same history.
 
     `extra` are further fields of the endpoint's settings; those of the request go before them.
+    `endpoint` is who reads it: what another one made is put into the portable form (`foreign.py`).
     Raises ValueError when a field has no JSON form.
     """
     fields: dict[str, Any] = {**(extra or {}), **request.extra}
@@ -63,7 +64,12 @@ def request_body(
     if with_tools and closing:
         fields["tool_choice"] = "none"
     fields = {name: value for name, value in fields.items() if not quirks.without(name)}
-    messages = b",".join([encode_message(message, quirks) for message in request.messages])
+    messages = b",".join(
+        [
+            encode_message(message, quirks, foreign=foreign)
+            for message, foreign in with_origin(request.messages, endpoint)
+        ]
+    )
     parts = [encode(fields)[:-1], b',"messages":[', messages, b"]"]
     if with_tools:
         parts += (b',"tools":', _encode_tools(request.tools, quirks.has(Quirk.BARE_TOOLS)))
@@ -71,14 +77,26 @@ def request_body(
     return b"".join(parts)
 
 
-def encode_message(message: Message, quirks: Quirks) -> bytes:
+def encode_message(message: Message, quirks: Quirks, *, foreign: bool = False) -> bytes:
     """Encode one message; at once from its cache when no quirk of this endpoint touches it."""
+    if foreign:
+        return _encode_foreign(message, quirks)
     body = message.body
     encoded = message.encoded
     if encoded is None:
         encoded = message.encoded = encode(_presentable(body))
     changed = _for_endpoint(body, quirks)
     return encoded if changed is body else encode(_presentable(changed))
+
+
+def _encode_foreign(message: Message, quirks: Quirks) -> bytes:
+    """Encode what another endpoint made; once, while the reader and its quirks stay the same."""
+    reader = (quirks, quirks.revision)
+    adapted = message.adapted
+    if adapted is None or adapted[0] != reader:
+        body = _for_endpoint(portable(message.body, quirks), quirks)
+        adapted = message.adapted = (reader, encode(_presentable(body)))
+    return adapted[1]
 
 
 def _for_endpoint(body: dict[str, Any], quirks: Quirks) -> dict[str, Any]:
@@ -88,7 +106,7 @@ def _for_endpoint(body: dict[str, Any], quirks: Quirks) -> dict[str, Any]:
             body = {**body, "content": ""}
         elif quirks.has(Quirk.EMPTY_CONTENT_AS_NULL) and body.get("tool_calls"):
             body = {**body, "content": None}
-    return _with_short_ids(body) if quirks.has(Quirk.SHORT_IDS) else body
+    return with_short_ids(body) if quirks.has(Quirk.SHORT_IDS) else body
 
 
 def _is_blank(content: Any) -> bool:
@@ -100,6 +118,7 @@ def _presentable(body: dict[str, Any]) -> dict[str, Any]:
     if body.get("role") != "assistant":
         return body
     changed = dict(body)
+    changed.pop(MINTED_BY, None)
     content = body.get("content")
     calls = body.get("tool_calls")
     if isinstance(content, str) and content and not content.strip():
@@ -122,26 +141,6 @@ def _presentable_call(call: Any) -> Any:
     except BadArguments:
         text = "{}"
     return call if text == given else {**call, "function": {**function, "arguments": text}}
-
-
-def portable_id(call_id: str) -> str:
-    """Shorten a tool call id to nine letters and digits, always the same for the same id.
-
-    The id of one server may be refused by another: too long, or not of the form that it makes.
-    """
-    if _PORTABLE.match(call_id):
-        return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "replace")).digest()
-    return base64.b32encode(digest)[:9].decode()
-
-
-def _with_short_ids(body: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(body.get("tool_call_id"), str):
-        return {**body, "tool_call_id": portable_id(body["tool_call_id"])}
-    if body.get("tool_calls"):
-        calls = [{**call, "id": portable_id(str(call.get("id")))} for call in body["tool_calls"]]
-        return {**body, "tool_calls": calls}
-    return body
 
 
 # Encoded tool lists. A list is offered again with every step of every run, and there are few; an

@@ -199,6 +199,7 @@ class Runner:
             allow_calls=effect.allow_calls,
             seconds_left=effect.seconds_left,
             run_id=task.id,
+            stay=effect.stay,
         )
         try:
             reply = await self._reply(request, recorder)
@@ -313,6 +314,7 @@ def _describe(operation: RunLoop, loop: Loop, now: float) -> None:
         str(o.source) for _, o in rows if o.source not in ("live", "error") or o.dependency_failed
     )
     operation.tool_calls = len(rows)
+    operation.models = loop.models
     operation.model_calls = loop.usage.model_calls
     operation.prompt_tokens = loop.usage.prompt_tokens
     operation.completion_tokens = loop.usage.completion_tokens

@@ -56,7 +56,7 @@ NAMES_MAX: dict[str, int] = {
     "provider": 4,
     "model": 8,
     "target": 46,
-    "fallback": 8,
+    "fallback": 11,  # the rungs of a tool, and the models that stand in
     "version": 2,
     "python": 2,
     "revision": 2,
@@ -321,13 +321,12 @@ RETRY_BUDGET = _gauge(
 )
 FALLBACKS = _counter(
     "fallbacks_total",
-    "Rungs of the ladder that were tried.",
+    "Stand-ins that were tried: the rungs of a tool's ladder, or another model.",
     "kind",
     "target",
     "fallback",
     "outcome",
     kind=RETRY_KINDS,
-    fallback=("alternative", "stale", "stub"),
 )
 
 # --- store ----------------------------------------------------------------------------------------

@@ -136,6 +136,8 @@ def _loop_ended(out: Writer, run: s.RunLoop) -> None:
         fields["handoff_rule"] = run.handoff_rule
     if run.symptoms:
         fields["symptoms"] = list(run.symptoms)
+    if len(run.models) > 1:
+        fields["models"] = list(run.models)
     fields.update(_failure(run))
     well = run.final_status == "success" and not run.degraded
     out.write(INFO if well or run.status is None else WARNING, "agent.loop.end", fields)

@@ -13,6 +13,7 @@ from worker.telemetry.families import Family, Key
 
 # Reasons for which a retry is common; the rest is made when it happens.
 COMMON_RETRY_REASONS = ("timeout", "connection", "rate_limited", "http_5xx")
+RUNGS = ("alternative", "stale", "stub")
 _SHOWN_STATES = {"forced_closed": "disabled", "metrics_only": "disabled"}
 
 
@@ -72,7 +73,11 @@ class Measures:
         self.RETRIES.prepare([kind], [target], COMMON_RETRY_REASONS)
         self.RETRIES_EXHAUSTED.prepare([kind], [target])
         if kind == "tool":
-            self.FALLBACKS.prepare([kind], [target], ("alternative", "stale", "stub"), ["success"])
+            self.FALLBACKS.prepare([kind], [target], RUNGS, ["success"])
+
+    def prepare_fallback(self, target: str, fallback: str) -> None:
+        """Make the children of a model that stands in for another."""
+        self.FALLBACKS.prepare(["model"], [target], [fallback], ["success", "error"])
 
     def _prepare(
         self, label: str, names: list[str], *, beside: Key | tuple[c.Metric, ...] = (), **more: Any

@@ -20,7 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from worker.core.errors import ConfigError
 from worker.telemetry.catalogue import CATALOGUE, TELEMETRY_DROPPED, WORKER_INFO, Metric
 from worker.telemetry.families import Family, Labels
-from worker.telemetry.measures import SETTLED, STARTED, TOLD, Measures
+from worker.telemetry.measures import RUNGS, SETTLED, STARTED, TOLD, Measures
 from worker.telemetry.redact import Redactor
 from worker.telemetry.signals import Operation, Signal
 
@@ -106,12 +106,14 @@ class Metrics:
         queues: Iterable[str] = (),
         models: Iterable[tuple[str, str]] = (),
         targets: Iterable[tuple[str, str]] = (),
+        fallbacks: Iterable[tuple[str, str]] = (),
     ) -> None:
         """Make known what this worker deals with: the only names that become label values.
 
         `models` are pairs of provider and model, `targets` pairs of kind (tool, model, queue,
-        session_store) and the name under which retries and fallbacks are told. Tools that come
-        later count as `_other`. May be called again, with more.
+        session_store) and the name under which retries and fallbacks are told, `fallbacks` of a
+        model and the one that stands in for it. Tools that come later count as `_other`. May be
+        called again, with more.
         """
         self._measures.prepare_queues(self._labels.know("queue", queues))
         self._measures.prepare_tools(self._labels.know("tool", tools))
@@ -121,6 +123,12 @@ class Metrics:
             self._measures.prepare_model(*shown)
         for kind, target in targets:
             self._measures.prepare_target(kind, *self._labels.know("target", [target]))
+        self._labels.know("fallback", RUNGS)
+        for target, fallback in fallbacks:
+            shown = self._labels.know("target", [target]) + self._labels.know(
+                "fallback", [fallback]
+            )
+            self._measures.prepare_fallback(*shown)
         self._labels.seal("tool")
 
     def add_reader(self, reader: Reader) -> None:

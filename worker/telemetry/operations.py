@@ -75,6 +75,7 @@ class RunLoop(Operation):
     degraded: tuple[str, ...] = ()  # end: sources, one per degraded part
     symptoms: tuple[str, ...] = ()  # end
     handoff_rule: str | None = None  # end: the rule that handed the run over to a person
+    models: tuple[str, ...] = ()  # end: all that replied, as they call themselves
     model_calls: int = 0  # end
     tool_calls: int = 0  # end
     prompt_tokens: int = 0  # end

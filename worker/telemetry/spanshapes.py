@@ -105,6 +105,7 @@ def _run(run: s.RunLoop) -> Shape:
         k.RUN_MAX_STEPS: run.max_steps or None,
         k.RUN_MAX_STEPS_REASON: run.max_steps_reason or None,
         k.RUN_COST: run.cost,
+        k.RUN_MODELS: run.models,
     }
     began = {
         k.SESSION_ID: run.session_id,
@@ -232,6 +233,7 @@ def point(signal: s.Signal) -> tuple[str, Attributes] | None:
         case s.FallbackUsed():
             return "fallback.used", {
                 "agent.fallback": signal.fallback,
+                "agent.fallback.target": signal.target,
                 "agent.fallback.outcome": signal.outcome,
                 "agent.fallback.reason": signal.reason,
             }
