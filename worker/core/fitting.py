@@ -200,9 +200,8 @@ def _tool_words(tool: Described) -> ToolWords:
     name = _CAMEL.sub(" ", tool.name).replace("_", " ").replace("-", " ")
     description = tool.description[:_TEXT_CHARS_MAX]
     first = _SENTENCE.split(description.strip(), 1)[0]
-    # A description mentions much that a tool is not for; its name is plainer.
-    subjects = tuple(subject for subject in SUBJECTS if subject.named.search(name.strip()))
-    subjects = subjects or _told(first) or _told(description)
+    # The rest of a description mentions much that a tool is not for.
+    subjects = _plain(name.strip(), first) or _plain("", description)
     plain = _without((subject.told for subject in subjects), description)
     properties = tool.parameters.get("properties") or {}
     return ToolWords(
@@ -219,8 +218,12 @@ def _tool_words(tool: Described) -> ToolWords:
     )
 
 
-def _told(text: str) -> tuple[Subject, ...]:
-    return tuple(subject for subject in SUBJECTS if subject.told.search(text))
+def _plain(name: str, description: str) -> tuple[Subject, ...]:
+    return tuple(
+        subject
+        for subject in SUBJECTS
+        if subject.named.search(name) or subject.told.search(description)
+    )
 
 
 def _without(patterns: Iterable[re.Pattern[str]], text: str) -> str:
