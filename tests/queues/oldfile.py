@@ -83,21 +83,21 @@ def old_file(path: Path, *, queue: bool = True, store: bool = True) -> str:
             connection.executescript(QUEUE_0)
             connection.executemany(
                 "insert into task (id, queue, state, payload, deliveries, handings, lease_until,"
-                " reason, history, owner) values (?1, 'tasks', ?2, ?3, ?4, ?4, ?5, ?6, ?7, 'w0')",
-                _TASKS,
+                " reason, history, owner) values (?, 'tasks', ?, ?, ?, ?, ?, ?, ?, 'w0')",
+                [(*row[:4], *row[3:]) for row in _TASKS],  # as often handed out as delivered
             )
         if store:
             connection.executescript(STORE_0)
             connection.execute(
                 "insert into run (id, state, epoch, owner, next_seq, created_at, updated_at)"
-                " values ('leased', 'open', 3, 'w0', 1, ?1, ?1)",
-                (NOW,),
+                " values ('leased', 'open', 3, 'w0', 1, :now, :now)",
+                {"now": NOW},
             )
             connection.execute("insert into event values (1 << 24, 1, ?)", (_NOTE,))
             connection.execute(
                 "insert into run (id, state, epoch, created_at, updated_at, result)"
-                " values ('over', 'finished', 1, ?1, ?1, ?2)",
-                (NOW, _RESULT),
+                " values ('over', 'finished', 1, :now, :now, :result)",
+                {"now": NOW, "result": _RESULT},
             )
         connection.commit()
     return f"sqlite:///{path}"
