@@ -253,7 +253,10 @@ def test_a_failed_step_earns_another_one(observation):
     loop.apply(StepsChanged(0.0, effect.max_steps, effect.reason))
 
     assert isinstance(loop.next(0.0), CallModel)
-    assert (loop.max_steps, loop.max_steps_reason) == (4, "adaptive: 1 of 1 steps failed")
+    assert (loop.max_steps, loop.max_steps_reason) == (
+        4,
+        "settings; adaptive: 1 of 1 steps failed",
+    )
 
 
 def test_a_step_that_worked_earns_none():

@@ -91,7 +91,10 @@ async def test_failed_steps_of_an_adaptive_run_are_made_up_for(start, ask):
 
         assert (result.status, result.answer) == ("completed", "12.50")
         assert [request.allow_calls for request in worker.model.requests] == [True, True, False]
-        assert (end.max_steps, end.max_steps_reason) == (3, "adaptive: 1 of 1 steps failed")
+        assert (end.max_steps, end.max_steps_reason) == (
+            3,
+            "settings; adaptive: 1 of 1 steps failed",
+        )
         events = (await worker.store.view(result.task_id)).events
         changed = [event["data"] for event in events if event["kind"] == "steps_changed"]
         assert [(each["max_steps"], each["reason"]) for each in changed] == [

@@ -200,6 +200,8 @@ def print_result(result: Result, *, as_json: bool = False) -> int:
     if not as_json and str(result.status) != "cancelled":  # the rest of its calls were skipped
         for part in result.degraded:
             tell(f"loopworker: degraded: {part.tool}: {part.source} ({part.reason or 'unknown'})")
+        for sign in result.diagnosis:
+            tell(f"loopworker: {sign.symptom}: {one_line(sign.hint)}")
     return code
 
 

@@ -100,10 +100,9 @@ class Loop:
 
     @property
     def max_steps_reason(self) -> str:
-        """Why it is that many."""
-        if self.steps_changed is not None:
-            return self.steps_changed.reason
-        return self.started.max_steps_reason if self.started else ""
+        """Why it is that many: the first decision, then the last change of it."""
+        first = self.started.max_steps_reason if self.started else ""
+        return f"{first}; {self.steps_changed.reason}" if self.steps_changed else first
 
     @property
     def tokens_used(self) -> int:

@@ -133,6 +133,11 @@ class _Asking:
             failure = self._ours(error)
             self.failures.append((link, failure))
             return None, cause_of(failure.status)
+        if link is not self.chain.links[0] and reply.model != link.name:
+            # Two servers may tell the same name: the result says which of them replied.
+            reply = replace(
+                reply, model=f"{link.name} ({reply.model})" if reply.model else link.name
+            )
         return reply, _DECLINED.get(reply.kind)
 
     def _share(self) -> float | None:

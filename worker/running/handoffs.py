@@ -209,7 +209,7 @@ def _made(name: str, rule: HandoffRule, function: FunctionRule | None, where: st
         rule.on or "both",
         frozenset(rule.tools),
         f"{'text' if rule.text else 'pattern'} {looked_for!r}",
-        reason=rule.reason or looked_for,
+        reason=rule.reason or rule.text or name,  # a pattern is for operators, not for askers
         text=None if rule.text is None else flat(rule.text),
         pattern=pattern or None,
     )

@@ -72,7 +72,9 @@ def shape_of(
     for parameter in parameters:
         _refuse_odd_kind(parameter, place, raw=raw is not None)
         if hints.get(parameter.name) is ToolContext:
-            raise ConfigError(f"{place}: ctx must be the first parameter")
+            raise ConfigError(
+                f"{place}: {parameter.name} must be the first parameter, {parameter.name}: ToolContext"
+            )
     if raw is not None:
         return Shape(_raw_schema(raw, parameters, place), wants_context)
     return _typed_shape(function, parameters, hints, place, wants_context)
@@ -181,7 +183,9 @@ def _typed_shape(
     names: dict[str, str] = {}
     for number, parameter in enumerate(parameters):
         if parameter.name not in hints:
-            raise ConfigError(f"{place}: parameter {parameter.name!r} has no annotation")
+            raise ConfigError(
+                f"{place}: parameter {parameter.name!r} has no annotation{_meant(parameter.name)}"
+            )
         names[f"p{number}"] = parameter.name
         fields[f"p{number}"] = _field(parameter, hints[parameter.name], docs.get(parameter.name))
     try:
@@ -332,3 +336,9 @@ def _reaches(start: str, goal: str, definitions: Mapping[str, Any]) -> bool:
                 stack.append(definitions[name])
             stack.extend(node.values())
     return False
+
+
+def _meant(name: str) -> str:
+    if name not in ("ctx", "context"):
+        return ""
+    return f"; the first one may be {name}: ToolContext (from worker import ToolContext)"
