@@ -142,6 +142,17 @@ def test_a_cost_that_nobody_knows_ends_a_run_with_a_budget_of_money():
     assert isinstance(spending(unknown).next(0.0), CallModel)
 
 
+def test_a_reply_that_was_declined_and_has_no_price_is_not_forgotten():
+    """It is part of the next one's usage, whose own cost is known."""
+    reply = Reply(ReplyKind.REFUSED, "no", {"content": "no"}, usage=Usage(1, 10, 5), model="spare")
+    declined = metered(reply, PriceList(["m=1/1"]), requested="spare", sent_bytes=9)
+    usage = declined.plus(Usage(1, 10, 5, cost=0.1))
+
+    assert (usage.cost, usage.cost_is_partial) == (0.1, True)
+    assert spending(usage, cost=1.0).next(0.0).status == Status.BUDGET
+    assert isinstance(spending(usage).next(0.0), CallModel)
+
+
 def test_an_endpoint_without_usage_spends_guessed_tokens():
     """A budget of tokens holds though nobody counts; the guess is not shown as a count."""
     reply = Reply(ReplyKind.ANSWER, "x", {"role": "assistant", "content": "好" * 80}, model="m")

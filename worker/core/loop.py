@@ -279,7 +279,7 @@ class Loop:
         self.failed = None
         self.last = reply
         self.usage = self.usage.plus(reply.usage)
-        if reply.usage.cost is None:
+        if reply.usage.cost is None or reply.usage.cost_is_partial:
             self.unpriced = reply.model
         if reply.model and reply.model not in self.models:
             self.models += (reply.model,)

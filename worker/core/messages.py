@@ -104,13 +104,16 @@ class Usage:
     reasoning_tokens: int = 0
     cost: float | None = None
     guessed_tokens: int = 0  # of replies whose endpoint told none: for budgets, shown nowhere
+    cost_is_partial: bool = False  # there are calls in it whose cost nobody knows
 
     def plus(self, other: Usage) -> Usage:
         """Add two usages; an unknown cost stays unknown only while both are."""
         if self.cost is None and other.cost is None:
             cost = None
         else:
-            cost = (self.cost or 0.0) + (other.cost or 0.0)
+            cost = round(
+                (self.cost or 0.0) + (other.cost or 0.0), 12
+            )  # 0.3, not 0.30000000000000004
         return Usage(
             self.model_calls + other.model_calls,
             self.prompt_tokens + other.prompt_tokens,
@@ -119,7 +122,13 @@ class Usage:
             self.reasoning_tokens + other.reasoning_tokens,
             cost,
             self.guessed_tokens + other.guessed_tokens,
+            self.cost_is_partial or other.cost_is_partial or self._lacks_cost_of(other),
         )
+
+    def _lacks_cost_of(self, other: Usage) -> bool:
+        if (self.cost is None) is (other.cost is None):
+            return False
+        return (self if self.cost is None else other).model_calls > 0
 
 
 class ReplyKind(StrEnum):
