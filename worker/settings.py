@@ -221,8 +221,6 @@ class Settings(Section):
 
     def unpriced_models(self) -> tuple[str, ...]:
         """The models that may be asked and have no price: no budget of money holds for them."""
-        names, known = (
-            (self.model or "default", *(each.model for each in self.stand_ins())),
-            self.price_list(),
-        )
+        names = (self.model or "default", *(each.model for each in self.stand_ins()))
+        known = self.price_list()
         return tuple(name for name in names if known.price_of(name) is None)

@@ -80,7 +80,7 @@ def _page_text(html: str, language: str) -> str:
         title = page.title or page.body.partition("\n")[0]
         raise AttemptFailed(
             f"an HTML page came instead of data: {title[:TITLE_CHARS]}",
-            kind="rate_limited" if status == 429 else "http_5xx" if status >= 500 else "http_4xx",
+            kind=_failure_kind(status),
             status_code=status,
         )
     if page.raw[:1] in ("{", "[") and _loaded(page.raw) is not None:
@@ -160,10 +160,9 @@ def _body_of(response: Any) -> Any:
         excerpt = shortened(_excerpt(cleaned(_text_of(content))), max_chars=EXCERPT_CHARS)
         if status < 400:
             excerpt = "a redirect, which is not followed"
-        kind = "http_5xx" if status >= 500 else "http_4xx"
         raise AttemptFailed(
             f"HTTP {status}: {excerpt}" if excerpt else f"HTTP {status}",
-            kind="rate_limited" if status == 429 else kind,
+            kind=_failure_kind(status),
             status_code=status,
             retry_after_seconds=_retry_after(response),
         )
@@ -179,6 +178,12 @@ def _body_of(response: Any) -> Any:
         return response.text
     except Exception:  # an encoding that does not exist
         return content
+
+
+def _failure_kind(status: int) -> str:
+    if status == 429:
+        return "rate_limited"
+    return "http_5xx" if status >= 500 else "http_4xx"
 
 
 def _kind_of(response: Any) -> str:

@@ -21,6 +21,7 @@ from worker.core.steps import (
     BY_TASK,
     StepPolicy,
     StepTable,
+    after_failures,
     decide,
     nature_of,
     read_policy,
@@ -264,6 +265,12 @@ def test_a_step_that_worked_earns_none():
     loop = run(started(), *turn(1, Observation("12.5")), *turn(2, Observation("[]", empty=True)))
 
     assert isinstance(loop.next(0.0), CallModel)
+
+
+@pytest.mark.parametrize(("bound", "failed", "steps"), [(8, 2, 5), (4, 9, 4), (0, 9, 3)])
+def test_failures_only_ever_add_steps(bound, failed, steps):
+    """Up to the bound, and never below what was decided: an old journal has the bound 0."""
+    assert after_failures(3, bound=bound, failed_steps=failed) == steps
 
 
 def test_failures_add_no_more_than_the_bound_that_was_decided():

@@ -28,7 +28,6 @@ _SENTENCE = re.compile(r"[。.!?\uff01\uff1f\n]")
 _NARROW = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}  # full width to ASCII
 _URL = re.compile(r"https?://\S+")
 _CODE = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z_-]*\d)[A-Za-z0-9][A-Za-z0-9_.-]{3,}")
-_TICKER = re.compile(r"(?<![A-Za-z])[A-Z]{2,5}(?![A-Za-z])|\b\d{6}\.(?:SS|SZ|HK)\b")
 _URL_NAMES = re.compile(r"url|link|uri|网址|链接", re.IGNORECASE)
 _CODE_NAMES = re.compile(r"(?:_|^)(?:id|no|number|code|key)s?$|Id$|号", re.IGNORECASE)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+COST_DIGITS = 12  # beyond that there is only the noise of binary fractions
+
 
 class Source(StrEnum):
     """Where the content of an observation came from."""
@@ -108,12 +110,8 @@ class Usage:
 
     def plus(self, other: Usage) -> Usage:
         """Add two usages; an unknown cost stays unknown only while both are."""
-        if self.cost is None and other.cost is None:
-            cost = None
-        else:
-            cost = round(
-                (self.cost or 0.0) + (other.cost or 0.0), 12
-            )  # 0.3, not 0.30000000000000004
+        known = [each.cost for each in (self, other) if each.cost is not None]
+        cost = round(sum(known), COST_DIGITS) if known else None
         return Usage(
             self.model_calls + other.model_calls,
             self.prompt_tokens + other.prompt_tokens,

@@ -13,12 +13,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from worker.core.messages import Usage
+from worker.core.messages import COST_DIGITS, Usage
 
 MILLION = 1_000_000
 TOLD = "told"
 FORM = "MODEL=PROMPT/COMPLETION[/CACHED] per million tokens, or MODEL=told"
-_DIGITS = 12  # of a cost; beyond that there is only the noise of binary fractions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Price:
         cached = self.prompt if self.cached is None else self.cached
         fresh = max(0, usage.prompt_tokens - usage.cached_tokens)
         paid = fresh * self.prompt + usage.cached_tokens * cached
-        return round((paid + usage.completion_tokens * self.completion) / MILLION, _DIGITS)
+        return round((paid + usage.completion_tokens * self.completion) / MILLION, COST_DIGITS)
 
 
 class PriceList:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from worker.core.causes import CONTEXT_OVERFLOW
 from worker.core.messages import Reply
 
-CONTEXT_OVERFLOW = "context_overflow"
 STAY_SECONDS = 60.0
 
 

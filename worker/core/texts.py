@@ -166,7 +166,6 @@ HANDED_OFF = {
     "en": "This needs a person; it has been handed over to one.",
 }
 NO_INFORMATION = {"zh": "未找到相关信息", "en": "No relevant information was found."}
-DEFAULT_STUB = {"zh": "{tool} 暂不可用", "en": "{tool} is unavailable"}
 
 APPROVAL_DENIED = {
     "zh": "未执行:{tool} 没有得到批准。不要再次调用;请如实告诉用户。",
