@@ -17,7 +17,7 @@ from worker.checks import check
 from worker.core.errors import ConfigError
 from worker.fallbacksettings import slug
 from worker.section import Section
-from worker.settingnames import PREFIX, explain, place_of_named, places, variable_of
+from worker.settingnames import PREFIX, can_be_unset, explain, place_of_named, places, variable_of
 from worker.settings import Settings
 
 # Read by the shipped example tools: not settings of the worker itself.
@@ -148,7 +148,8 @@ def _read_environment(
             _refuse_typing_error(variable, known)
             ignored.append(variable)
             continue
-        _put(values, place, _from_text(place, text))
+        # An empty variable means "not set": compose files cannot leave one out.
+        _put(values, place, None if text == "" and can_be_unset(place) else text)
         sources[place] = f"environment {variable}"
     return tuple(ignored)
 
@@ -159,36 +160,6 @@ def _refuse_typing_error(variable: str, known: Mapping[str, tuple[str, ...]]) ->
     close = difflib.get_close_matches(variable, [*known, *OTHER_NAMES], n=1, cutoff=_TOO_CLOSE)
     if close:
         raise ConfigError(f"{variable}: no such setting; did you mean {close[0]}?")
-
-
-def _from_text(place: tuple[str, ...], text: str) -> Any:
-    if place in _LISTS:
-        return [part.strip() for part in text.split(",") if part.strip()]
-    # An empty variable means "not set": compose files cannot leave one out.
-    can_be_unset = place in _NONE_ALLOWED or place[0] == "fallbacks"
-    return None if text == "" and can_be_unset else text
-
-
-_LISTS = {
-    ("loop", "pollers"),
-    ("model_fallbacks",),
-    ("outbound", "allow_hosts"),
-    ("outbound", "trace_hosts"),
-}
-_NONE_ALLOWED = {
-    ("api_key",),
-    ("http_token",),
-    ("max_output_tokens",),
-    ("model",),
-    ("model_url",),
-    ("store_url",),
-    ("system_prompt",),
-    ("guard", "limit"),
-    ("guard", "queue_max"),
-    ("loop", "cost_max"),
-    ("loop", "tokens_max"),
-    ("worker", "loop_stuck_seconds"),
-}
 
 
 def _put(values: dict[str, Any], place: tuple[str, ...], value: Any) -> None:

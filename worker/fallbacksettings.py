@@ -23,7 +23,7 @@ from pydantic import BeforeValidator, Field, SecretStr
 
 from worker.core.causes import CAUSES, USUAL
 from worker.core.errors import ConfigError
-from worker.section import Seconds, Section
+from worker.section import Seconds, Section, listed
 
 _AT = re.compile(r"@(?=https?://)")
 _CAUSES = re.compile(r"\[([\w+\s]*)\]\Z")
@@ -31,11 +31,9 @@ _NOT_IN_A_SLUG = re.compile(r"[^a-z0-9]+")
 _LIST, _DETAILS = "LOOPWORKER_MODEL_FALLBACKS", "LOOPWORKER_FALLBACKS__{name}"
 
 
-def _listed(value: Any) -> Any:
+def _words(value: Any) -> Any:
     """Accept `error,rate_limit` and `error+rate_limit` as well as a list."""
-    if isinstance(value, str):
-        return [word.strip() for word in re.split(r"[,+]", value) if word.strip()]
-    return value
+    return listed(value.replace("+", ",") if isinstance(value, str) else value)
 
 
 class FallbackSettings(Section):
@@ -45,7 +43,7 @@ class FallbackSettings(Section):
         None, description="Its key; API_KEY goes only to the server of MODEL_URL."
     )
     attempts: int | None = Field(None, ge=1, le=20)
-    causes: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = Field(
+    causes: Annotated[tuple[str, ...] | None, BeforeValidator(_words)] = Field(
         None, description="When it is used."
     )
     max_output_tokens: int | None = Field(None, ge=1, le=10_000_000)
@@ -102,7 +100,7 @@ def read_fallbacks(
 def _taken_apart(entry: str) -> tuple[str, str | None, list[str] | None]:
     """Split an entry into name, URL and causes."""
     found = _CAUSES.search(entry)
-    causes = None if found is None else _listed(found[1])
+    causes = None if found is None else _words(found[1])
     rest = entry[: found.start()] if found else entry
     name, *url = _AT.split(rest.strip())
     if not name.strip() or len(url) > 1:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from worker.section import Section
+from worker.section import Names, Section
 
 RULES_MAX = 100
-
-
-def _names(value: object) -> object:
-    """Accept a list, or names separated by commas: a variable has no lists."""
-    if isinstance(value, str):
-        return [name.strip() for name in value.split(",") if name.strip()]
-    return value
 
 
 class HandoffRule(Section):
@@ -40,6 +33,4 @@ class HandoffRule(Section):
     text: str | None = Field(
         None, min_length=1, max_length=1000, description="A text to find, in upper or lower case."
     )
-    tools: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
-        (), description="Look at the results of these tools only."
-    )
+    tools: Names = Field((), description="Look at the results of these tools only.")

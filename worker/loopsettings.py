@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from worker.core.prices import PriceList
 from worker.core.steps import ADAPTIVE, BY_TASK, FIXED, StepTable, read_policy
-from worker.section import Section
+from worker.section import Names, Section, listed
 
 
 def _policy(value: Any) -> Any:
@@ -21,7 +21,7 @@ def _policy(value: Any) -> Any:
 
 def _prices(value: Any) -> Any:
     """Accept a list of entries, or one text with commas between them."""
-    entries = value.split(",") if isinstance(value, str) else value
+    entries = listed(value)
     if not isinstance(entries, list | tuple) or not all(isinstance(e, str) for e in entries):
         raise ValueError("must be a list of prices")
     kept = tuple(entry.strip() for entry in entries if entry.strip())
@@ -56,7 +56,7 @@ class LoopSettings(Section):
     max_repeats: int = Field(
         4, ge=2, le=100, description="Rounds of the same call with the same result that end it."
     )
-    pollers: tuple[str, ...] = Field(
+    pollers: Names = Field(
         (),
         description="Tools whose repetition is no loop, beside those that say so; -name takes back.",
     )

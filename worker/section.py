@@ -1,4 +1,4 @@
-"""A group of settings: refuses unknown names, never changes, reads times with a unit."""
+"""A group of settings: refuses unknown names, never changes, reads times and lists."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ def _seconds(value: Any) -> Any:
     return value
 
 
+def listed(value: Any) -> Any:
+    """Accept one text with commas as well as a list: a variable has no lists."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
 
 

@@ -48,6 +48,12 @@ def place_of_named(variable: str) -> tuple[str, ...] | None:
     return tuple(parts) if len(parts) == 3 and parts[0] in NAMED else None
 
 
+def can_be_unset(place: tuple[str, ...]) -> bool:
+    """Whether a setting may have no value at all."""
+    field = _field(place)
+    return field is not None and type(None) in get_args(field.annotation)
+
+
 def explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> str:
     """Say what is wrong with each setting, one line each; values of secrets are not shown."""
     lines = []

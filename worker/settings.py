@@ -18,7 +18,7 @@ from worker.fallbacksettings import FallbackModel, FallbackSettings, First, read
 from worker.guardsettings import GuardOverride, GuardSettings
 from worker.handoffsettings import HandoffRule
 from worker.loopsettings import LoopSettings, Prices, StepSettings, StepsPolicy
-from worker.section import Seconds, Section
+from worker.section import Names, Seconds, Section
 
 
 class QueueSettings(Section):
@@ -46,13 +46,13 @@ class QueueSettings(Section):
 class OutboundSettings(Section):
     """HTTP requests that leave the process."""
 
-    allow_hosts: tuple[str, ...] = Field(
+    allow_hosts: Names = Field(
         (), description="Hosts that fetch_page may reach although their address is private."
     )
     proxies_from_environment: bool = Field(
         False, description="Honour HTTP_PROXY and the like for outbound requests."
     )
-    trace_hosts: tuple[str, ...] = Field(
+    trace_hosts: Names = Field(
         ("127.0.0.1", "localhost", "::1"),
         description="Hosts that get trace headers; the model's host is not added by itself.",
     )
@@ -135,7 +135,7 @@ class Settings(Section):
     model_backoff: Seconds = Field(
         0.5, ge=0, le=60, description="First back-off between attempts of a model call."
     )
-    model_fallbacks: tuple[str, ...] = Field(
+    model_fallbacks: Names = Field(
         (), description="Models that stand in, in their order: model[@url][[cause+cause]]."
     )
     model_read_timeout: Seconds = Field(

@@ -166,6 +166,30 @@ def test_an_empty_variable_means_not_set():
     assert load({"LOOPWORKER_MODEL_URL": "", "LOOPWORKER_API_KEY": ""}).settings.model_url is None
 
 
+def test_an_empty_variable_of_an_exception_means_not_set():
+    """Also where sections have names of their own; what has to have a value says so."""
+    settings = load(
+        {"LOOPWORKER_GUARDS__QUOTE__LIMIT": "", "LOOPWORKER_HANDOFF__X__ON": ""}
+    ).settings
+
+    assert settings.guards["quote"].limit is settings.handoff["x"].on is None
+    with pytest.raises(ConfigError, match="LOOPWORKER_CONCURRENCY"):
+        load({"LOOPWORKER_CONCURRENCY": ""})
+
+
+def test_a_list_is_one_text_with_commas_or_a_list(tmp_path):
+    """A variable has no lists, and a file may say it either way."""
+    file = tmp_path / "w.toml"
+    file.write_text('[loop]\npollers = ["a", "b"]\n[outbound]\nallow_hosts = "x, y"\n')
+
+    settings = load({"LOOPWORKER_OUTBOUND__TRACE_HOSTS": " p,, q "}, file=file).settings
+
+    assert settings.loop.pollers == ("a", "b")
+    assert settings.outbound.allow_hosts == ("x", "y")
+    assert settings.outbound.trace_hosts == ("p", "q")
+    assert load({"LOOPWORKER_OUTBOUND__TRACE_HOSTS": ""}).settings.outbound.trace_hosts == ()
+
+
 def test_a_secret_does_not_appear_in_an_error():
     """An error about a secret names it and does not show it."""
     with pytest.raises(ConfigError) as caught:
