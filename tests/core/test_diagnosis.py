@@ -140,6 +140,11 @@ def test_a_question_back_is_no_symptom(text):
     assert answered(begun("帮我查一下股价"), text) == ()
 
 
+def test_a_question_back_is_no_excuse_where_the_tool_needs_nothing():
+    """The clock could have been read without it."""
+    assert only(answered(begun("现在几点?"), "请提供时区。"))[0] == "no_call"
+
+
 def test_a_session_with_results_may_answer_from_them():
     """What was found out before may be enough."""
     call = {"id": "c", "type": "function", "function": {"name": "x", "arguments": "{}"}}
@@ -248,6 +253,16 @@ def test_a_declared_poller_may_repeat_itself():
     assert answered(loop, "done") == ()
 
 
+def test_a_mistake_in_the_call_of_a_poller_is_a_repetition():
+    """It never asked how far the job is."""
+    loop = begun("hello", pollers=("price",))
+    wrong = Observation("symbol: missing", Source.ERROR, error_type="invalid_arguments")
+    for _ in range(3):
+        step(loop, observation=wrong, problem="symbol: missing", problem_kind="invalid_arguments")
+
+    assert only(answered(loop, "sorry"))[0] == "repeated_call"
+
+
 def test_the_same_call_thrice_in_one_reply_is_no_repetition():
     """It was not seen to have happened before it was made again."""
     loop = begun("hello")
@@ -270,6 +285,16 @@ def test_a_detected_loop_is_always_a_symptom():
 
     assert effect.status == Status.LOOP_DETECTED
     assert only(diagnose(loop, effect, ()))[0] == "repeated_call"
+
+
+def test_a_loop_that_is_detected_early_is_explained_as_well():
+    """Where two rounds are enough to end a run, two are enough to name the cause."""
+    loop = begun("hello")
+    loop.limits = Limits(max_repeats=2)
+    for _ in range(2):
+        step(loop, observation=SAME)
+
+    assert "price was called 2 times" in only(diagnose(loop, loop.next(0.0), ()))[1]
 
 
 # --- no_answer -----------------------------------------------------------------------------------
@@ -302,6 +327,26 @@ def test_failing_tools_are_the_cause_where_half_of_the_steps_went_into_them():
     hint = exhausted(begun(max_steps=3), down, Observation("2"))
 
     assert hint.startswith("1 of 3 steps failed (price: timeout)")
+
+
+def test_one_failure_among_many_steps_is_not_the_cause():
+    """Less than half of the steps went into it."""
+    down = Observation("x", Source.ERROR, error_type="timeout", dependency_failed=True)
+
+    hint = exhausted(begun(max_steps=5), down, *map(Observation, "234"))
+
+    assert hint.startswith("5 steps (settings) were too few")
+
+
+def test_the_name_of_a_call_is_told_in_bounds():
+    """A model may make up a name of any length."""
+    loop = begun(max_steps=2)
+    step(loop, observation=Observation("1"))
+    step(loop, "n" * 10_000, arguments={"n": 1})
+
+    (found,) = diagnose(loop, loop.next(0.0), ALL)
+
+    assert len(found.hint) < 400
 
 
 def test_one_step_leaves_none_for_a_call():
