@@ -158,7 +158,21 @@ def test_texts_that_are_too_long_are_cut():
         left = turn(answer(text), text=text, bounds=bounds)
 
         sizes = [tokens_of(message) for message in left]
-        assert all(150 < size <= 310 for size in sizes)
+        assert all(150 < size <= 300 for size in sizes)
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+@pytest.mark.parametrize("turn_tokens", [100, 300, 8_000])
+@pytest.mark.parametrize(
+    "text", ["a" * 30_000, "行" * 9_000 + "a" * 30_000, "a" * 30_000 + "行情" * 9_000]
+)
+def test_what_is_left_of_long_texts_stays_within_the_bound(text, turn_tokens, language):
+    """Though the ends cost more than the middle, and the note on what was cut is Chinese."""
+    bounds = TurnBounds(turn_tokens=turn_tokens)
+
+    left = turn(answer(text), text=text, language=language, bounds=bounds)
+
+    assert turn_tokens * 0.7 < sum(map(tokens_of, left)) <= turn_tokens
 
 
 texts = st.text(alphabet=st.sampled_from("ab 行🙂é\n"), max_size=200)

@@ -118,9 +118,10 @@ def _fitted(
 
 
 def _cut(text: str, tokens_max: int, language: str) -> str:
-    tokens = tokens_of_text(text)
-    if tokens <= tokens_max:
-        return text
-    # Letters of one text cost about the same, so the part that fits follows from the whole.
-    fitting = max(1, len(text) * tokens_max // (tokens + 40))
-    return shortened(text, max_chars=fitting, language=language)
+    kept, chars = text, len(text)
+    while (tokens := tokens_of_text(kept)) > tokens_max and chars > 1:
+        # Letters of one text cost about the same, so what fits follows nearly from the whole; the
+        # ends that stay may be of dearer letters, and the note between them costs something too.
+        chars = min(chars - 1, max(1, chars * tokens_max // tokens))
+        kept = shortened(text, max_chars=chars, language=language)
+    return kept
