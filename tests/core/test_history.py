@@ -39,6 +39,13 @@ def test_an_orphaned_result_is_dropped():
     assert repaired([orphan, *turn(1)], language="en") == turn(1)
 
 
+def test_of_two_results_of_one_call_the_first_stays():
+    """It is the one that the model has seen."""
+    again = {"role": "tool", "tool_call_id": "h1", "content": "99"}
+
+    assert repaired([*turn(1), again], language="en") == turn(1)
+
+
 def test_an_empty_call_list_is_never_sent():
     """`tool_calls: []` is an error for several servers."""
     message = {"role": "assistant", "content": "hi", "tool_calls": []}
@@ -65,6 +72,31 @@ def test_cutting_keeps_whole_turns_then_what_was_said(count, at_most, tokens_max
     assert forms == sorted(forms)
     for part, full in zip(parts, newest, strict=True):
         assert part in (full, [full[0], full[-1]])
+
+
+def test_once_a_turn_was_reduced_older_ones_are_too():
+    """Calls of an older turn are not kept before a turn that lost its own."""
+    said = {"role": "assistant", "content": "a"}
+    older, long = [*turn(1), said], [*turn(2), *turn(3)[1:], *turn(4)[1:], said]
+
+    kept = cut([*older, *long], at_most=6)
+
+    assert kept == [older[0], said, long[0], said]
+
+
+def test_a_turn_is_reduced_to_its_last_answer():
+    """What was said on the way to it was no answer yet."""
+    on_the_way, answer = ({"role": "assistant", "content": text} for text in ("wait", "42"))
+    messages = [*turn(1), on_the_way, answer]
+
+    assert cut(messages, at_most=2) == [messages[0], answer]
+
+
+def test_the_estimate_counts_what_stands_beside_the_text():
+    """Calls and fields of a vendor are sent as well."""
+    plain = {"role": "assistant", "content": "x"}
+
+    assert tokens_of({**plain, "reasoning_content": "y" * 300}) > tokens_of(plain) + 100
 
 
 def test_a_conversation_that_fits_is_left_alone():

@@ -32,6 +32,13 @@ def test_cached_tokens_are_part_of_the_prompt_and_may_cost_less():
     assert cost(["m=10/100/1"], "m") == pytest.approx((600 * 10 + 400 + 10 * 100) / 1e6)
 
 
+def test_more_cached_than_prompt_tokens_is_no_refund():
+    """An endpoint that counts them beside the prompt is not paid less than nothing for it."""
+    usage = Usage(prompt_tokens=100, cached_tokens=400)
+
+    assert cost(["m=10/0/1"], "m", usage=usage) == pytest.approx(400 / 1e6)
+
+
 def test_costs_carry_no_noise_of_binary_fractions():
     """A tenth of a cent is written as one."""
     usage = Usage(prompt_tokens=1000, completion_tokens=1000)

@@ -56,6 +56,13 @@ def test_what_was_too_long_once_stays_for_good():
     )
 
 
+def test_a_run_that_stays_for_good_does_so_whoever_replies():
+    """One that stepped in for the stand-in does not bring the first model back."""
+    moved = replied(endpoint="b", switched="context_overflow")
+
+    assert stay_of(moved, replied(endpoint="c"), now=NOW) == Stay("b", "context_overflow", NOW)
+
+
 def test_the_move_is_in_the_journal():
     """A replay, also through the bytes of the journal, begins with the same model."""
     events = [started(), *replied(endpoint="b", switched="context_overflow")]

@@ -96,6 +96,13 @@ def test_the_words_follow_the_question(question, words):
     assert words in told(loop.next(NOW))[1]["message"]
 
 
+def test_the_reason_of_a_denial_is_bounded():
+    """A person may paste a whole mail; the model needs its beginning."""
+    loop = replay(started(), calling(call()), asked(), decided(approved=False, why="w" * 10_000))
+
+    assert told(loop.next(NOW))[1]["reason"] == "w" * 500
+
+
 def test_nobody_decides():
     """When the asking is over the call counts as not run, with that reason."""
     loop = replay(started(), calling(call()), asked())
