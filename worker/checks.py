@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from worker.core.errors import ConfigError
 from worker.core.prices import FORM
+from worker.fallbacksettings import check_url
 from worker.guardsettings import GuardSettings
 from worker.loopsettings import steps_most
 from worker.settings import Settings
@@ -30,6 +31,8 @@ def check(settings: Settings) -> None:
     queue, worker = settings.queue, settings.worker
     listening_address(settings.admin, setting="LOOPWORKER_ADMIN")
     listening_address(settings.http, setting="LOOPWORKER_HTTP")
+    if settings.model_url:
+        check_url(settings.model_url, what="LOOPWORKER_MODEL_URL")
     settings.stand_ins()
     _check_guard(settings.guard)
     _check_steps(settings)

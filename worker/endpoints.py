@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from worker.core.causes import RATE_LIMIT
 from worker.core.errors import ConfigError
-from worker.fallbacksettings import FallbackModel
+from worker.fallbacksettings import FallbackModel, check_url
 from worker.guard.guards import Guards
 from worker.guard.policy import GuardPolicy
 from worker.http import HttpClient
@@ -26,11 +27,6 @@ PATIENCE_SECONDS = 5.0
 Clients = Callable[[str], HttpClient]
 
 
-def model_guard_name(settings: Settings) -> str:
-    """The dependency that the first model is: its host and its name."""
-    return _guard_name(settings.model_url or "", settings.model or "default")
-
-
 def _guard_name(url: str, model: str) -> str:
     host = urlsplit(url).netloc.rpartition("@")[2] or "model"
     return f"model:{host}/{model}"
@@ -39,7 +35,7 @@ def _guard_name(url: str, model: str) -> str:
 def model_policies(settings: Settings) -> dict[str, GuardPolicy]:
     """The guard of each model, by its name."""
     policy = model_guard_policy(concurrency=settings.concurrency, attempts=settings.model_attempts)
-    policies = {model_guard_name(settings): policy}
+    policies = {_guard_name(settings.model_url or "", settings.model or "default"): policy}
     for each in settings.stand_ins():
         attempts = each.details.attempts or settings.model_attempts
         policy = model_guard_policy(concurrency=settings.concurrency, attempts=attempts)
@@ -54,34 +50,26 @@ def build_model(
 
     Raises ConfigError when no endpoint is configured.
     """
-    first = model_endpoint(settings)
-    asked = settings.stand_ins()
-    is_relieved = any("rate_limit" in each.causes for each in asked)
-    options = model_options(settings)
-    if is_relieved:
-        options = replace(options, patience_seconds=PATIENCE_SECONDS)
-    model = ChatModel(
-        first,
-        http=client("model"),
-        guard=guards.get(model_guard_name(settings)),
-        telemetry=telemetry,
-        options=options,
-    )
+    first, asked = model_endpoint(settings), settings.stand_ins()
+
+    def guarded(
+        endpoint: Endpoint, options: ModelOptions, later: Iterable[FallbackModel], name: str
+    ) -> ChatModel:
+        if any(RATE_LIMIT in each.causes for each in later):
+            options = replace(options, patience_seconds=PATIENCE_SECONDS)
+        guard = guards.get(_guard_name(endpoint.base_url, endpoint.model))
+        return ChatModel(
+            endpoint, http=client(name), guard=guard, telemetry=telemetry, options=options
+        )
+
+    model = guarded(first, model_options(settings), asked, "model")
     if not asked:
         return model
     links = [Link(first.model, model, FIRST)]
-    for at, each in enumerate(asked):
+    for at, each in enumerate(asked, 1):
         options = fallback_options(settings, each)
-        if any("rate_limit" in later.causes for later in asked[at + 1 :]):
-            options = replace(options, patience_seconds=PATIENCE_SECONDS)
-        standing_in = ChatModel(
-            fallback_endpoint(each),
-            http=client(f"model {each.name}"),
-            guard=guards.get(_guard_name(each.url, each.model)),
-            telemetry=telemetry,
-            options=options,
-        )
-        links.append(Link(each.name, standing_in, each.causes))
+        model = guarded(fallback_endpoint(each), options, asked[at:], f"model {each.name}")
+        links.append(Link(each.name, model, each.causes))
     return ModelChain(links, telemetry=telemetry)
 
 
@@ -109,7 +97,7 @@ def model_endpoint(settings: Settings) -> Endpoint:
             " stand-in: python -m worker.model.offline --port 8091, then"
             " LOOPWORKER_MODEL_URL=http://127.0.0.1:8091/v1"
         )
-    _check_url(settings.model_url)
+    check_url(settings.model_url, what="LOOPWORKER_MODEL_URL")
     key = settings.api_key.get_secret_value() if settings.api_key else None
     return Endpoint(base_url=settings.model_url, model=settings.model or "default", api_key=key)
 
@@ -147,12 +135,3 @@ def fallback_options(settings: Settings, each: FallbackModel) -> ModelOptions:
     }
     told: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     return replace(model_options(settings), **told)
-
-
-def _check_url(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            f"LOOPWORKER_MODEL_URL: {url[:80]!r} is not an http(s) URL such as"
-            " https://api.openai.com/v1"
-        )

@@ -12,12 +12,13 @@ rest as `_`).
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr
 
@@ -117,10 +118,13 @@ def _read(entry: str, sections: Mapping[str, FallbackSettings], first: First) ->
     for told, where in ((url, details.url), (causes, details.causes)):
         if told is not None and where is not None:
             raise ConfigError(f"{_LIST}: {entry!r} and {_details(name)} say the same thing twice")
-    url = url or details.url or first.url
+    own = url or details.url
+    url = own or first.url
     if url is None:
         raise ConfigError(f"{_LIST}: {entry!r} has no server; set LOOPWORKER_MODEL_URL")
-    _check_url(url, entry)
+    parts = check_url(url, what=f"{_LIST}: {entry!r}")
+    if own and (parts.username or parts.password):
+        raise ConfigError(f"{_LIST}: put the key into {_details(name)}__API_KEY, not into the URL")
     key = details.api_key.get_secret_value() if details.api_key else None
     if key is None and first.url is not None and _origin(url) == _origin(first.url):
         key = first.api_key  # a key is for the server that it was given for
@@ -141,16 +145,15 @@ def _causes(entry: str, words: Iterable[str] | None) -> frozenset[str]:
     return wanted
 
 
-def _check_url(url: str, entry: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            f"{_LIST}: {entry!r}: {url[:80]!r} is not an http(s) URL such as"
-            " https://api.openai.com/v1"
-        )
-    if parts.username or parts.password:
-        name = _details(entry.partition("@")[0])
-        raise ConfigError(f"{_LIST}: put the key into {name}__API_KEY, not into the URL")
+def check_url(url: str, *, what: str) -> SplitResult:
+    """Take the URL of a model server apart. Raises ConfigError that says what is no such URL."""
+    with contextlib.suppress(ValueError):  # a bracket that nothing closes, a port of letters
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts
+    raise ConfigError(
+        f"{what}: {url[:80]!r} is not an http(s) URL such as https://api.openai.com/v1"
+    )
 
 
 def _origin(url: str) -> tuple[str, str]:
@@ -167,14 +170,5 @@ def _told_apart(models: list[FallbackModel]) -> Iterable[FallbackModel]:
     names = [each.name for each in models]
     for each in models:
         if names.count(each.name) > 1:
-            host = urlsplit(each.url).netloc
-            yield FallbackModel(
-                f"{each.name}@{host}",
-                each.model,
-                each.url,
-                each.api_key,
-                each.causes,
-                each.details,
-            )
-        else:
-            yield each
+            each = replace(each, name=f"{each.name}@{urlsplit(each.url).netloc}")
+        yield each

@@ -6,6 +6,7 @@ from worker.core.limits import Status
 
 ERROR = "error"
 CONTEXT_OVERFLOW = "context_overflow"
+RATE_LIMIT = "rate_limit"
 
 _CAUSE_OF: dict[str, str] = {
     Status.MODEL_UNAVAILABLE: ERROR,
@@ -13,7 +14,7 @@ _CAUSE_OF: dict[str, str] = {
     Status.PROTOCOL_ERROR: ERROR,
     Status.TOOL_ERRORS: ERROR,  # calls that the server itself could not read
     Status.ERROR: ERROR,
-    Status.RATE_LIMITED: "rate_limit",
+    Status.RATE_LIMITED: RATE_LIMIT,
     Status.QUOTA_EXHAUSTED: "quota",
     Status.CONTEXT_OVERFLOW: CONTEXT_OVERFLOW,
     Status.AUTH_ERROR: "auth",
@@ -24,7 +25,7 @@ _CAUSE_OF: dict[str, str] = {
 CAUSES = tuple(dict.fromkeys(_CAUSE_OF.values()))
 # The others are about this request or about the set-up: another model that answers would hide a
 # wrong key, answer what the first one declined, or be asked what cannot fit into it either.
-USUAL = frozenset({ERROR, "rate_limit", "quota"})
+USUAL = frozenset({ERROR, RATE_LIMIT, "quota"})
 
 
 def cause_of(status: str) -> str | None:
