@@ -39,6 +39,15 @@ def test_more_cached_than_prompt_tokens_is_no_refund():
     assert cost(["m=10/0/1"], "m", usage=usage) == pytest.approx(400 / 1e6)
 
 
+def test_a_reply_of_an_alias_is_paid_by_the_name_that_was_asked_for():
+    """A server may call the model by a name that no price list has."""
+    reply = Reply(ReplyKind.ANSWER, "x", {}, usage=USAGE, model="build-7f3a")
+
+    paid = metered(reply, PriceList(["m=10/100"]), requested="m", sent_bytes=1)
+
+    assert paid.cost == pytest.approx((1000 * 10 + 10 * 100) / 1e6)
+
+
 def test_costs_carry_no_noise_of_binary_fractions():
     """A tenth of a cent is written as one."""
     usage = Usage(prompt_tokens=1000, completion_tokens=1000)

@@ -165,6 +165,23 @@ async def test_the_first_model_leaves_time_for_the_second():
         assert 0.9 < time.monotonic() - began < 1.9
 
 
+async def test_no_more_than_one_attempt_is_left_for_the_second(monkeypatch):
+    """With much time left, the first model may use all of it but one full attempt."""
+    asked = []
+    async with chain_of([DOWN], [says("hello")], timeout_seconds=30.0) as world:
+        for link in world.chain.links:
+            reply = link.model.reply
+
+            async def noting(request, reply=reply):
+                asked.append(request.seconds_left)
+                return await reply(request)
+
+            monkeypatch.setattr(link.model, "reply", noting)
+        await world.ask(replace(ASK, seconds_left=600.0))
+
+        assert asked == pytest.approx([570, 600], abs=3)
+
+
 async def test_the_deadline_ends_the_chain():
     """When all hang, the call ends with the deadline and says so."""
     async with chain_of([SILENT], [SILENT], [says("late")]) as world:
@@ -221,6 +238,24 @@ async def test_the_first_that_may_be_back_decides_when_to_try_again():
 
         assert error.retry_after_seconds == pytest.approx(20, abs=1)
         assert (error.attempted, world.asked) == (False, [0, 0])
+
+
+async def test_one_that_may_be_back_at_once_is_not_waited_for():
+    """A hint of one model says nothing about another that gave none; all attempts count."""
+    async with chain_of([DOWN], [DOWN], [DOWN]) as world:
+        world.chain.links[0].model.guard.admission.advise_open(40.0)
+        error = await world.fail()
+
+        assert (error.retry_after_seconds, error.attempted) == (None, True)
+        assert world.asked == [0, 2, 2]
+
+
+async def test_the_attempts_of_a_reply_are_those_of_all_models():
+    """A model that was asked and failed counts as well."""
+    async with chain_of([DOWN], [says("hello")]) as world:
+        reply = await world.ask()
+
+        assert reply.attempts > world.asked[1] == 1
 
 
 async def test_a_run_that_was_moved_asks_its_new_model_first():

@@ -113,10 +113,19 @@ def test_results_belong_to_their_turn():
     user = {"role": "user", "content": "hi"}
     result = {"role": "tool", "tool_call_id": LONG_ID, "content": "x"}
     bodies = [user, turn(**{MINTED_BY: "a"}), result, turn(**{MINTED_BY: "b"}), result, user]
+    bodies += [turn(**{MINTED_BY: "a"}), user]
 
     found = [foreign for _, foreign in with_origin(map(Message, bodies), "b")]
 
-    assert found == [False, True, True, False, False, False]
+    assert found == [False, True, True, False, False, False, True, False]
+
+
+def test_of_parallel_calls_only_the_first_is_signed():
+    """As the server that wants signatures signs them itself."""
+    first, second = portable(turn(), Quirks("dummy_signature"))["tool_calls"]
+
+    assert first["extra_content"]["google"]["thought_signature"] == NO_SIGNATURE
+    assert "extra_content" not in second
 
 
 @pytest.mark.parametrize(
