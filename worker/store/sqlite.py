@@ -31,6 +31,7 @@ from worker.store.sqlite_rows import lost, ours, readable, view_of
 
 DECODE_HERE_BYTES = 64 * 1024  # a longer journal is decoded in a thread, beside the event loop
 PRUNE_BATCH = 200  # runs in one transaction, so that nobody waits long for the lock
+_NEW_RUN = (None, "released", 0, "", 0.0, False, 0, None, 0)  # what FIND would tell of one
 
 
 class SqliteStore:
@@ -232,12 +233,7 @@ class SqliteStore:
 
     def _open_one(self, connection: sqlite3.Connection, wish: Any, now: float) -> Any:
         run_id, owner, lease_seconds, claim = wish
-        row = connection.execute(sql.FIND, (run_id,)).fetchone()
-        if row is None and claim is None:  # as most are: one statement
-            connection.execute(sql.BEGIN, (run_id, owner, now + lease_seconds, now, now))
-            return (Run(run_id, 1, owner, 0), False), [], ()
-        if row is None:
-            row = (None, "released", 0, "", 0.0, False, 0, None, 0)
+        row = connection.execute(sql.FIND, (run_id,)).fetchone() or _NEW_RUN
         number, state, epoch, holder, lease_until, cancel, next_seq, result, redrives = row
         if state == "finished":
             return result, None, ()
@@ -249,7 +245,7 @@ class SqliteStore:
             if isinstance(taken, SessionBusy):
                 return taken
             hold, turns = taken.hold, taken.bodies
-        if number is None:
+        if number is None:  # as most are: one statement
             connection.execute(sql.BEGIN, (run_id, owner, now + lease_seconds, now, now))
             return (Run(run_id, 1, owner, 0, session=hold), False), [], turns
         connection.execute(sql.OWN, (owner, now + lease_seconds, now, number))
@@ -324,8 +320,10 @@ class SqliteStore:
         now, outcomes = self._clock(), []
         for task_id, result in wishes:
             connection.execute(sql.CREATE, (task_id, now, now))
-            outcomes.append(connection.execute(sql.PUT_RESULT, (result, now, task_id)).rowcount)
-            sqlite_sessions.let_go(connection, task_id, now)
+            is_new = connection.execute(sql.PUT_RESULT, (result, now, task_id)).rowcount
+            if is_new:
+                sqlite_sessions.let_go(connection, task_id, now)
+            outcomes.append(is_new)
         return outcomes
 
     def _cancel(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from worker.core.errors import MailboxFull, StoreUnavailable
+from worker.core.errors import MailboxFull
 from worker.sqlitefile import SqliteFile
 from worker.store.mailbox import (
     UNEXPECTED_BYTES_MAX,
@@ -16,8 +16,8 @@ from worker.store.mailbox import (
     Receipt,
     body_digest,
 )
+from worker.store.sqlite_rows import ours, readable
 
-T = TypeVar("T")
 FORGET_BATCH = 200  # rows in one transaction, so that nobody waits long for the lock
 
 _FIELDS = "address, run_id, call_id, kind, tool, arguments, digest, asked_at, expires_at, answered"
@@ -79,37 +79,37 @@ class SqliteMailbox:
         """See the contract: note that a call waits."""
         e = expectation
         row = (e.address, e.run_id, e.call_id, e.kind, e.tool, e.arguments, e.digest)
-        wish = (*map(_text, row), e.asked_at, e.expires_at, e.answered)
-        await _ours(self._file.write(self._expect, wish))
+        wish = (*map(readable, row), e.asked_at, e.expires_at, e.answered)
+        await ours(self._file.write(self._expect, wish))
 
     async def post(self, address: str, body: bytes) -> Receipt:
         """See the contract: leave something; the first one stays."""
-        wish = (_text(address), bytes(body), body_digest(body))
-        receipt: Receipt = await _ours(self._file.write(self._post, wish))
+        wish = (readable(address), bytes(body), body_digest(body))
+        receipt: Receipt = await ours(self._file.write(self._post, wish))
         return receipt
 
     async def read(self, addresses: Sequence[str]) -> Sequence[Posted]:
         """See the contract: what has been posted."""
-        wanted = list(map(_text, addresses))
+        wanted = list(map(readable, addresses))
 
         def look(connection: sqlite3.Connection) -> list[Posted]:
             rows = [connection.execute(READ, (address,)).fetchone() for address in wanted]
             return [Posted(*row) for row in rows if row is not None]
 
-        return await _ours(self._file.read(look))
+        return await ours(self._file.read(look))
 
     async def answered(self, run_id: str, addresses: Sequence[str]) -> None:
         """See the contract: a run waits no longer."""
-        wish = (_text(run_id), list(map(_text, addresses)))
-        await _ours(self._file.write(self._answered, wish))
+        wish = (readable(run_id), list(map(readable, addresses)))
+        await ours(self._file.write(self._answered, wish))
 
     async def expected(self, run_id: str) -> Sequence[Expectation]:
         """See the contract: of a run."""
-        return await self._expectations(EXPECTED, (_text(run_id),))
+        return await self._expectations(EXPECTED, (readable(run_id),))
 
     async def at(self, address: str) -> Sequence[Expectation]:
         """See the contract: of an address."""
-        return await self._expectations(AT, (_text(address),))
+        return await self._expectations(AT, (readable(address),))
 
     async def pending(self, *, kind: str, limit: int = 100) -> Sequence[Expectation]:
         """See the contract: not answered yet."""
@@ -119,7 +119,7 @@ class SqliteMailbox:
         """See the contract: runs that nobody has told."""
         values = (self._clock() - older_than_seconds, limit)
         read = self._file.read(lambda c: c.execute(UNHEARD, values).fetchall())
-        return [str(run_id) for (run_id,) in await _ours(read)]
+        return [str(run_id) for (run_id,) in await ours(read)]
 
     async def forget(self, *, older_than_seconds: float) -> int:
         """See the contract: what is over, some hundred in each transaction."""
@@ -128,13 +128,13 @@ class SqliteMailbox:
         for statement in (FORGET_EXPECTATIONS, FORGET_POSTS):
             gone = FORGET_BATCH
             while gone == FORGET_BATCH:
-                gone = await _ours(self._file.write(self._forget, (statement, values)))
+                gone = await ours(self._file.write(self._forget, (statement, values)))
                 total += gone
         return total
 
     async def _expectations(self, statement: str, values: Any) -> list[Expectation]:
         read = self._file.read(lambda c: c.execute(statement, values).fetchall())
-        return [Expectation(*(*row[:-1], bool(row[-1]))) for row in await _ours(read)]
+        return [Expectation(*(*row[:-1], bool(row[-1]))) for row in await ours(read)]
 
     # --- in the writer thread --------------------------------------------------------------------
 
@@ -171,17 +171,3 @@ class SqliteMailbox:
 
     def _forget(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         return [connection.execute(statement, values).rowcount for statement, values in wishes]
-
-
-def _text(text: str) -> str:
-    # SQLite takes no lone surrogate, and what a model wrote may hold one.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-async def _ours(outcome: Awaitable[T]) -> T:
-    try:
-        return await outcome
-    except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-            raise StoreUnavailable("the disk or the file is full; nothing was written") from error
-        raise StoreUnavailable(f"the store's file cannot be used: {error}") from error
