@@ -48,6 +48,8 @@ class Site:
         if path.startswith("/many"):
             many = "".join(f"\r\nset-cookie: c{path[5:]}{n}=1" for n in range(80))
             return f"200 OK{many}", "many"
+        if path.startswith("/same"):
+            return f"200 OK\r\nset-cookie: ca1=1; Path={path}", "same"
         if path == "/logout":
             return "200 OK\r\nset-cookie: sid=; Max-Age=0; Path=/", "bye"
         return "200 OK", cookies or "a stranger"
@@ -196,6 +198,8 @@ async def test_jar_is_bounded_and_survives_being_written_down(site):
     await first.client.get(site.url + "/login")
     for page in "abcde":
         await first.client.get(f"{site.url}/many{page}")
+    await first.client.get(f"{site.url}/same")
+    await first.client.get(f"{site.url}/samename")
     second = shared.keeping_cookies(first.kept())
     before = first.client
     first.renew()

@@ -79,8 +79,13 @@ class _Bounded(DefaultCookiePolicy):
     def set_ok(self, cookie: Cookie, request: Any) -> bool:
         """Take a cookie that the site may set, while there is room."""
         return super().set_ok(cookie, request) and (
-            len(self.jar) < COOKIES_MAX or any(cookie.name == each.name for each in self.jar)
+            len(self.jar) < COOKIES_MAX or any(_is_same(cookie, each) for each in self.jar)
         )
+
+
+def _is_same(one: Cookie, other: Cookie) -> bool:
+    """Whether a jar has room for only one of the two."""
+    return (one.domain, one.path, one.name) == (other.domain, other.path, other.name)
 
 
 def _jar(kept: Iterable[Mapping[str, Any]]) -> CookieJar:
