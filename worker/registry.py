@@ -17,7 +17,7 @@ from worker.toolkit.definition import EFFECTS, Effect, Tool
 from worker.toolkit.docstring import summary
 from worker.toolkit.effect import smells_of_writing
 from worker.toolkit.rules import FunctionRule
-from worker.toolkit.schema import Place, innermost, shape_of
+from worker.toolkit.schema import Place, innermost, shape_of, written_at
 
 __all__ = ["Registry", "Tool", "ToolContext", "ToolOptions", "line_to_add", "tool", "wire_names"]
 
@@ -121,11 +121,9 @@ _PASSED_ON = (
 
 def _place(function: Callable[..., Any], name: str | None) -> Place:
     inner = innermost(function)
-    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
-    file, line = (code.co_filename, code.co_firstlineno) if code else ("?", 0)
     if name is None:
         name = getattr(inner, "__name__", type(inner).__name__)
-    place = Place(name, file, line)
+    place = Place(name, *written_at(function))
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise ConfigError(f"{place}: a tool needs a name, tool(name=…)")
     return place

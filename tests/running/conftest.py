@@ -68,3 +68,20 @@ def ask():
         return result
 
     return asking
+
+
+@pytest.fixture
+def writes():
+    """Watch the journal of a worker: `writes(worker)` lists the kinds of facts of each write."""
+
+    def watching(worker):
+        batches, append = [], worker.store.inner.append
+
+        async def kept(run, events):
+            batches.append([type(event) for event in events])
+            await append(run, events)
+
+        worker.store.inner.append = kept
+        return batches
+
+    return watching

@@ -263,7 +263,7 @@ async def test_run_that_is_taken_up_goes_on_with_its_state(start, ask, kept, see
     assert results(worker)[-1] == seen
 
 
-async def test_state_is_written_with_the_observation_and_only_when_it_is_new(start, ask):
+async def test_state_is_written_with_the_observation_and_only_when_it_is_new(start, ask, writes):
     """One write for both, so neither is ever ahead of the other; reading costs no write."""
 
     @tool(sequential="shop", effect="read")
@@ -272,13 +272,7 @@ async def test_state_is_written_with_the_observation_and_only_when_it_is_new(sta
         return str(len(ctx.state))
 
     async with start(adding("a"), calls(("peek", {})), answer("ok"), tools=[add, peek]) as worker:
-        batches, append = [], worker.store.inner.append
-
-        async def kept(run, events):
-            batches.append([type(event) for event in events])
-            await append(run, events)
-
-        worker.store.inner.append = kept
+        batches = writes(worker)
         await ask(worker, "q")
 
     assert [ToolReturned, StateKept] in batches

@@ -269,16 +269,10 @@ async def test_rule_that_hangs_is_not_waited_for(start, ask, monkeypatch):
 # --- the journal --------------------------------------------------------------------------------------
 
 
-async def test_what_a_rule_found_is_in_the_same_write_as_the_result(start, ask):
+async def test_what_a_rule_found_is_in_the_same_write_as_the_result(start, ask, writes):
     """No crash can come between: the batch holds both, and the ending holds the answer."""
     async with start(LOOK, tools=TOOLS, handoff={"r": {"text": "risk"}}) as worker:
-        batches, append = [], worker.store.inner.append
-
-        async def kept(run, events):
-            batches.append([type(event) for event in events])
-            await append(run, events)
-
-        worker.store.inner.append = kept
+        batches = writes(worker)
         await ask(worker, "q")
 
     assert [ToolReturned, HandedOff] in batches
@@ -353,7 +347,7 @@ async def test_rule_of_a_file_that_names_no_tool_stops_the_start(start):
     """A typing error in the decorator is found before the rule is needed."""
     rule = handoff_rule(name="r", tools=["lok"])(lambda text: True)
     async with start(tools=[*TOOLS, rule], running=False) as worker:
-        with pytest.raises(ConfigError, match="rule 'r': there is no tool 'lok'"):
+        with pytest.raises(ConfigError, match="rule 'r': there is no tool 'lok'; there are: look"):
             await worker.start()
 
 

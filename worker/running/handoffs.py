@@ -8,7 +8,6 @@ the same thing, and a deploy that changes the rules changes no run that one has 
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,12 +23,11 @@ from worker.registry import Registry
 from worker.telemetry.signals import RuleBroken
 from worker.telemetry.tell import Telemetry
 from worker.toolkit.patterns import compile_pattern
-from worker.toolkit.rules import FunctionRule
+from worker.toolkit.rules import RULE_NAME, FunctionRule
 
 RULE_SECONDS = 1.0  # for one function and one text
 RULE_THREADS = 4
 REASON_CHARS_MAX = 300
-_NAME = re.compile(r"[\w-]{1,64}")
 _SAYS_NOTHING = frozenset({Source.SKIPPED, Source.UNKNOWN})  # those words are ours
 
 
@@ -158,11 +156,7 @@ def rules_of(said: Mapping[str, HandoffRule], registry: Registry) -> list[Rule]:
         function = functions.get(name) or functions.get(known.get(name.lower(), ""))
         where = f"LOOPWORKER_HANDOFF__{name.upper()}"
         made = _made(name, rule, function, where)
-        for tool in sorted(made.tools - set(registry.names)):
-            known_tools = ", ".join(registry.names) or "none"
-            raise ConfigError(
-                f"{where}__TOOLS: there is no tool {tool!r}; there are: {known_tools}"
-            )
+        _check_tools(made, registry, f"{where}__TOOLS")
         if rule.enabled:
             found[made.name] = made
         elif function is not None:
@@ -170,11 +164,8 @@ def rules_of(said: Mapping[str, HandoffRule], registry: Registry) -> list[Rule]:
     for function in functions.values():
         if function.name not in found:
             found[function.name] = _of_function(function, HandoffRule())
-        for tool in sorted(found[function.name].tools - set(registry.names)):
-            place = f"{function.source_file}:{function.source_line}"
-            raise ConfigError(
-                f"{place}: hand-off rule {function.name!r}: there is no tool {tool!r}"
-            )
+        where = f"{function.place}: hand-off rule {function.name!r}"
+        _check_tools(found[function.name], registry, where)
     if len(found) > RULES_MAX:
         raise ConfigError(f"LOOPWORKER_HANDOFF: {len(found)} rules, at most {RULES_MAX} are taken")
     return list(found.values())
@@ -192,12 +183,13 @@ def flat(text: str) -> str:
 
 
 def _made(name: str, rule: HandoffRule, function: FunctionRule | None, where: str) -> Rule:
-    if _NAME.fullmatch(name) is None:
+    if RULE_NAME.fullmatch(name) is None:
         raise ConfigError(f"{where}: a rule's name is made of at most 64 letters, digits, - and _")
     if function is not None:
         if rule.text is not None or rule.pattern is not None:
-            place = f"{function.source_file}:{function.source_line}"
-            raise ConfigError(f"{where}: {place} has a rule of that name; give this one another")
+            raise ConfigError(
+                f"{where}: {function.place} has a rule of that name; give this one another"
+            )
         return _of_function(function, rule)
     if (rule.text is None) == (rule.pattern is None):
         what = "neither TEXT nor PATTERN" if rule.text is None else "both TEXT and PATTERN"
@@ -215,12 +207,18 @@ def _made(name: str, rule: HandoffRule, function: FunctionRule | None, where: st
     )
 
 
+def _check_tools(rule: Rule, registry: Registry, where: str) -> None:
+    for tool in sorted(rule.tools - set(registry.names)):
+        known = ", ".join(registry.names) or "none"
+        raise ConfigError(f"{where}: there is no tool {tool!r}; there are: {known}")
+
+
 def _of_function(function: FunctionRule, rule: HandoffRule) -> Rule:
     return Rule(
         function.name,
         rule.on or function.on,
         frozenset(rule.tools or function.tools),
-        f"{function.source_file}:{function.source_line}",
+        function.place,
         reason=rule.reason,
         function=function,
     )

@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args, overload
 
 from worker.core.errors import ConfigError
 from worker.toolkit.docstring import summary
-from worker.toolkit.schema import innermost
+from worker.toolkit.schema import innermost, written_at
 
 On = Literal["both", "answer", "results"]
-_NAME = re.compile(r"[\w-]{1,64}")
+RULE_NAME = re.compile(r"[\w-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,12 @@ class FunctionRule:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"FunctionRule({self.name!r}, {self.on}, {self.source_file}:{self.source_line})"
+        return f"FunctionRule({self.name!r}, {self.on}, {self.place})"
+
+    @property
+    def place(self) -> str:
+        """Where it is written."""
+        return f"{self.source_file}:{self.source_line}"
 
     def judge(self, text: str, source: str) -> str | None:
         """Ask the function; the reason when the run is to be handed off, else None.
@@ -87,15 +92,14 @@ def _build(
     if not callable(function):
         raise ConfigError(f"@handoff_rule needs a function, got {function!r}")
     inner = innermost(function)
-    code = getattr(inner, "__code__", None)
-    file, line = (code.co_filename, code.co_firstlineno) if code else ("?", 0)
+    file, line = written_at(function)
     name = getattr(inner, "__name__", "<lambda>") if name is None else name
     where = f"{file}:{line}: hand-off rule {name!r}"
     if unknown:
         raise ConfigError(
             f"{where}: unknown option {next(iter(unknown))!r}; known: name, on, tools"
         )
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+    if not isinstance(name, str) or RULE_NAME.fullmatch(name) is None:
         raise ConfigError(f"{where}: name=… must be letters, digits, - and _, at most 64 of them")
     if on not in get_args(On):
         raise ConfigError(f"{where}: on must be one of {', '.join(get_args(On))}, got {on!r}")

@@ -124,6 +124,13 @@ def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
+def written_at(function: Callable[..., Any]) -> tuple[str, int]:
+    """The file and line of a function, or of the class whose instances can be called."""
+    inner = innermost(function)
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else ("?", 0)
+
+
 def _is_context(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
     hint = hints.get(parameter.name)
     if hint is None:
