@@ -105,6 +105,23 @@ def test_every_version_on_the_way_is_lifted(tmp_path: Path) -> None:
             assert (versions(path), form(path)) == (PRESENT, form(tmp_path / "whole.db"))
 
 
+def test_a_column_that_is_there_already_is_left(tmp_path: Path) -> None:
+    """Some files without a version have got a later column: it stays, with what is in it."""
+    path = tmp_path / "between.db"
+    old_file(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("alter table task add column lapses integer not null default 0")
+        connection.execute("update task set lapses = 3")
+        connection.commit()
+    for name in ("between.db", "new.db"):
+        asyncio.run(SqliteFile(FileSettings(str(tmp_path / name)), parts=[QUEUE, STORE]).close())
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        lapses = connection.execute("select distinct lapses from task").fetchall()
+
+    assert (versions(path), form(path)) == (PRESENT, form(tmp_path / "new.db"))
+    assert lapses == [(3,)]
+
+
 async def test_a_file_for_each_part(tmp_path: Path) -> None:
     """A queue's file and a store's have one version each, lifted or new."""
     old_file(tmp_path / "tasks.db", store=False)
