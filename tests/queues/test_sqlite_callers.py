@@ -74,7 +74,7 @@ async def test_a_claim_cancelled_with_its_outcome_in_hand(rig: Rig) -> None:
 
 
 async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
-    """Cancelled while the writer is at it, a claim hands back what it turns out to have got."""
+    """Cancelled while it is written, a claim hands back what it has got, and tells of its dead."""
     writing, go_on = threading.Event(), threading.Event()
 
     def clock() -> float:
@@ -82,8 +82,11 @@ async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
         assert go_on.wait(10)
         return time.time()
 
+    await rig.queue.put(Ticket(id="poison", body=b"1"))
+    await rig.queue.claim(owner="dead", lease_seconds=0, wait_seconds=0)
     await rig.queue.put(Ticket(id="t", body=b"1"))
-    slow = SqliteQueue(rig.file.again(), clock=clock)
+    slow, told = SqliteQueue(rig.file.again(), clock=clock, max_deliveries=1), list[str]()
+    slow.on_dead(told.append)
     claim = asyncio.create_task(slow.claim(owner="w", lease_seconds=900, wait_seconds=0))
     await asyncio.to_thread(writing.wait, 10)
     claim.cancel()
@@ -92,16 +95,25 @@ async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
 
     (lease,) = await rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=10)
     assert (lease.id, lease.deliveries, lease.handings) == ("t", 1, 2)
+    assert told == ["poison"]
     await slow.close()
 
 
-async def test_a_put_of_this_process_wakes_a_claim(rig: Rig) -> None:
+@pytest.mark.parametrize("how", ["put", "wake"])
+async def test_a_task_of_this_process_wakes_a_claim(rig: Rig, how: str) -> None:
     """A waiting claim of another queue object on the same file is woken, not left to poll."""
     other = SqliteQueue(rig.file.again())
+    if how == "wake":
+        await rig.queue.put(Ticket(id="t", body=b"1"))
+        (lease,) = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=0)
+        await rig.queue.nack(lease, delay_seconds=3600, counted=False, reason="waits")
     claim = asyncio.create_task(other.claim(owner="w", lease_seconds=5, wait_seconds=50))
     await asyncio.sleep(0.3)
     began = time.monotonic()
-    await rig.queue.put(Ticket(id="t", body=b"1"))
+    if how == "wake":
+        await rig.queue.wake("t")
+    else:
+        await rig.queue.put(Ticket(id="t", body=b"1"))
 
     assert [lease.id for lease in await claim] == ["t"]
     assert time.monotonic() - began < 5
