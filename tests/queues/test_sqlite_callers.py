@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from tests.queues.sqliterig import Rig
+from worker.core.errors import SessionBusy
 from worker.queues import sqlite
 from worker.queues.port import Ticket
 from worker.queues.sqlite import SqliteQueue
+from worker.store.port import SessionClaim
+from worker.store.sqlite import SqliteStore
 
 
 async def test_a_storm_of_cancellations(rig: Rig) -> None:
@@ -73,29 +76,56 @@ async def test_a_claim_cancelled_with_its_outcome_in_hand(rig: Rig) -> None:
     assert (lease.id, lease.deliveries, lease.handings) == ("t", 1, 2)
 
 
-async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
-    """Cancelled while it is written, a claim hands back what it has got, and tells of its dead."""
-    writing, go_on = threading.Event(), threading.Event()
+class HaltingClock:
+    """A clock that keeps whoever asks it waiting until it may go on."""
 
-    def clock() -> float:
-        writing.set()
-        assert go_on.wait(10)
+    def __init__(self) -> None:
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self) -> float:
+        """Tell the time, when it is time."""
+        self.asked.set()
+        assert self.go_on.wait(10)
         return time.time()
 
+    async def cancel(self, call: asyncio.Task[Any]) -> None:
+        """Cancel a call while its write waits for this clock."""
+        await asyncio.to_thread(self.asked.wait, 10)
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        self.go_on.set()
+
+
+async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
+    """Cancelled while it is written, a claim hands back what it has got, and tells of its dead."""
+    clock = HaltingClock()
     await rig.queue.put(Ticket(id="poison", body=b"1"))
     await rig.queue.claim(owner="dead", lease_seconds=0, wait_seconds=0)
     await rig.queue.put(Ticket(id="t", body=b"1"))
     slow, told = SqliteQueue(rig.file.again(), clock=clock, max_deliveries=1), list[str]()
     slow.on_dead(told.append)
     claim = asyncio.create_task(slow.claim(owner="w", lease_seconds=900, wait_seconds=0))
-    await asyncio.to_thread(writing.wait, 10)
-    claim.cancel()
-    await asyncio.wait([claim])
-    go_on.set()
+    await clock.cancel(claim)
 
     (lease,) = await rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=10)
     assert (lease.id, lease.deliveries, lease.handings) == ("t", 1, 2)
     assert told == ["poison"]
+    await slow.close()
+
+
+async def test_an_open_cancelled_while_it_is_written(rig: Rig) -> None:
+    """Nobody waits for the lease of an open that nobody waits for; the run keeps its session."""
+    clock, claim = HaltingClock(), SessionClaim("s")
+    slow = SqliteStore(rig.file.again(), clock=clock)
+    opening = asyncio.create_task(slow.open("t", owner="w", lease_seconds=900, session=claim))
+    await clock.cancel(opening)
+
+    with pytest.raises(SessionBusy):
+        await rig.store.open("u", owner="x", lease_seconds=5, session=claim)
+    opened = await rig.store.open("t", owner="x", lease_seconds=5, session=claim)
+    assert opened.run is not None
+    assert (opened.run.epoch, opened.taken_over) == (2, False)
     await slow.close()
 
 
