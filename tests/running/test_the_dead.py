@@ -8,10 +8,11 @@ import json
 import pytest
 
 from worker.consuming import housekeeping
-from worker.core.errors import QueueFull
+from worker.core.errors import QueueFull, QueueUnavailable
 from worker.model.scripted import answer
 from worker.queues import open_queue
 from worker.queues.port import Ticket
+from worker.telemetry.signals import QueueFailed
 
 QUEUE = {"poll_seconds": 20.0, "backoff_seconds": 0.0, "max_deliveries": 1, "lease_seconds": 5.0}
 TASK = json.dumps({"input": "q", "reply_to": "queue:answers"}).encode()
@@ -51,6 +52,36 @@ async def test_the_dead_are_answered_for_at_once(start, no_sweep, tmp_path):
 
     assert ["delivered 1 times" in result.error for result in results] == [True, True]
     assert sorted(lease.id for lease in heard) == ["a/result", "b/result"]
+
+
+async def test_an_outage_while_the_dead_are_answered_for_is_told(
+    start, no_sweep, monkeypatch, tmp_path
+):
+    """It ends nothing: the next one that is given up is answered for at once again."""
+    publish = housekeeping.Publisher.publish
+
+    async def publishing(self, result, reply_to):
+        if result.task_id == "a":
+            raise QueueUnavailable("away")
+        await publish(self, result, reply_to)
+
+    monkeypatch.setattr(housekeeping.Publisher, "publish", publishing)
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    other = open_queue(url)
+    leases = await begin(other, "a", "b", lease_seconds=60)
+    async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
+        async with asyncio.timeout(5):
+            while worker.housekeeper._dead_seen < 0:  # noqa: ASYNC110  (no signal of a sweep)
+                await asyncio.sleep(0.01)
+        for lease in leases:
+            await other.dead_letter(lease, reason="by hand")
+        for name in ("a", "b"):
+            worker.housekeeper.dead_told(name)
+            result = await worker.result(name, wait_seconds=0.5 if name == "a" else 5)
+    await other.close()
+
+    assert [told.error for told in worker.ears.of(QueueFailed)] == ["away"]
+    assert (result.task_id, result.status) == ("b", "error")
 
 
 async def test_what_nobody_answered_for_is_found_by_the_sweep(start, no_sweep, tmp_path):
