@@ -6,12 +6,15 @@ import asyncio
 import json
 
 import pytest
+from httpx import AsyncClient
 
 from worker import Task, ToolContext, tool
 from worker.core.events import StateKept
-from worker.http import HttpClient
+from worker.http import CookieClient, HttpClient
 from worker.model.scripted import answer, calls
+from worker.running.groups import Groups
 from worker.store import codec
+from worker.telemetry.tell import Telemetry
 
 
 class Site:
@@ -175,6 +178,41 @@ async def test_cookies_are_in_the_journal_and_in_no_result(start, ask, site):
     assert "sid" not in str(result)
 
 
+def lent(groups, call_id):
+    """The client that a call of the group is lent."""
+    context = ToolContext(call_id=call_id)
+    groups.lend("a", context)
+    return context.http
+
+
+async def test_cookies_of_the_journal_are_lent_to_who_goes_on(site):
+    """Another worker takes the run up logged in."""
+    shared = HttpClient()
+    first = Groups({}, telemetry=Telemetry(), make_client=shared.keeping_cookies)
+    await lent(first, "c1").get(site.url + "/login")
+    fact = first.take_back("c1", at=1.0, is_left_behind=False)
+    second = Groups({"a": fact.kept}, telemetry=Telemetry(), make_client=shared.keeping_cookies)
+    reply = await lent(second, "c2").get(site.url + "/home")
+    await shared.aclose()
+
+    assert reply.text == "sid=v1"
+
+
+async def test_what_a_call_does_that_was_left_behind_harms_no_later_one(site):
+    """It still has its client, but the jar of those after it is another."""
+    shared = HttpClient()
+    groups = Groups({}, telemetry=Telemetry(), make_client=shared.keeping_cookies)
+    hanging = lent(groups, "c1")
+    await hanging.get(site.url + "/login")
+    groups.take_back("c1", at=1.0, is_left_behind=True)
+    following = lent(groups, "c2")
+    await hanging.get(site.url + "/logout")
+    reply = await following.get(site.url + "/home")
+    await shared.aclose()
+
+    assert reply.text == "sid=v1"
+
+
 async def test_tool_that_closes_its_client_closes_nobody_elses(start, ask, site):
     """The next call of the group gets a new one over the same connections, with the cookies."""
 
@@ -213,3 +251,11 @@ async def test_jar_is_bounded_and_survives_being_written_down(site):
     assert {c["name"]: c["value"] for c in first.kept()}["sid"] == "v1"
     assert "300 cookies" in repr(first)
     assert isinstance(odd.kept(), list)
+
+
+def test_what_has_expired_is_not_written_down():
+    """A journal need not carry what no site will ever be shown again."""
+    fields = {"version": 0, "value": "1", "domain": "a.example", "path": "/", "discard": False}
+    kept = [{"name": name, "expires": at, **fields} for name, at in (("old", 1), ("new", 2**40))]
+
+    assert [cookie["name"] for cookie in CookieClient(AsyncClient, kept).kept()] == ["new"]
