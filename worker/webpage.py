@@ -82,9 +82,10 @@ class Page:
 
 
 def is_page(text: str) -> bool:
-    """Say whether a text is an HTML document: one begins with a doctype, `<html>` or `<head>`.
+    """Say whether a text is an HTML document.
 
-    White space, an XML declaration and comments may come before it.
+    One begins with a doctype, `<html>`, `<head>`, `<body>` or `<title>`; white space, an XML
+    declaration and comments may come before it.
     """
     at = _first(text, 0)
     while text.startswith(("<?", "<!--"), at):

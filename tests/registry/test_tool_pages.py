@@ -55,13 +55,26 @@ def test_page_of_a_tool_that_returns_data_is_told_from_data():
 @pytest.mark.parametrize(
     "before",
     [
-        *("", "\ufeff", " \n", "<!-- a\nb -->", "<?xml version='1.0'?>\n<!--x--><!--y-->\n"),
+        *(
+            "",
+            "\ufeff",
+            " \n",
+            "<!-- a\nb -->",
+            "<!-- a > b -->",
+            "<?xml version='1.0'?>\n<!--x--><!--y-->\n",
+        ),
     ],
     ids=ascii,
 )
 @pytest.mark.parametrize(
     "page",
-    ["<!doctype HTML><p>hi", "<HTML\n lang=zh>hi", "<head><body>hi", "<body class=x>hi"],
+    [
+        "<!doctype HTML><p>hi",
+        "<HTML\n lang=zh>hi",
+        "<head><body>hi",
+        "<body class=x>hi",
+        "<title></title>hi",
+    ],
 )
 def test_page_is_known_by_its_beginning(before: str, page: str):
     """Case, byte order mark, XML declaration and comments of several lines hide nothing."""
