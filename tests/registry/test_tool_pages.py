@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from worker.core.errors import AttemptFailed
 from worker.toolresult import normalise_result
-from worker.webpage import is_page, page_of
+from worker.webpage import HTML_CHARS_MAX, is_page, page_of
 
 TOLD = "[The text of a web page, not data.]"
 PAGE = """<!DOCTYPE html>
@@ -124,7 +124,8 @@ def test_page_of_an_error_or_a_login_is_an_error(page: str, status: int, wrap: A
     with pytest.raises(AttemptFailed, match="an HTML page came instead of data") as caught:
         normalise_result(wrap(page), max_chars=10_000)
 
-    assert caught.value.status_code == status
+    kind = "rate_limited" if status == 429 else "http_5xx" if status >= 500 else "http_4xx"
+    assert (caught.value.status_code, caught.value.kind) == (status, kind)
     assert content(wrap(page), pages=True)
 
 
@@ -165,6 +166,22 @@ def test_many_pages_within_data_are_not_all_read():
     told = json.loads(content(["<html>text" for _ in range(50)]))
 
     assert told == [f"{TOLD}\ntext"] * 20 + [f"{TOLD}\n…"] * 30
+
+
+def test_long_pages_within_data_are_not_all_read():
+    """As many characters are read as of one page; data nested too deep are left as they are."""
+    long = "<html>" + "x" * (HTML_CHARS_MAX // 2)
+    told = json.loads(normalise_result([long] * 3, max_chars=10 * HTML_CHARS_MAX).content)
+    deep = "[" * 900 + '"<body>x"' + "]" * 900
+
+    assert [len(text) > 1000 for text in told] == [True, False, False]
+    assert content(deep) == deep
+
+
+def test_end_of_a_page_that_is_too_long_is_not_read():
+    """What would be cut anyway costs nothing; letters that grow in lower case move no line."""
+    assert not page_of("<html>" + "x" * HTML_CHARS_MAX + "end").body.endswith("end")
+    assert page_of("İ" * 20 + "<pre>ab</pre>12345678\n9").body.endswith("12345678 9")
 
 
 def test_page_with_nothing_on_it_is_empty():

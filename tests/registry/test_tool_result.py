@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from worker.core.errors import AttemptFailed
 from worker.core.texts import shortened
+from worker.rendering import ITEMS_MAX, rendered
 from worker.toolresult import normalise_result
 
 
@@ -159,6 +160,18 @@ def test_self_containing_and_endless_structures_end():
 
     assert content(ring) == '[1,"(contains itself)"]'
     assert "(nested too deep)" in content(deep)
+
+
+def test_items_beyond_the_bound_are_not_written():
+    """Nobody reads the end of a list like that; it costs neither time nor memory."""
+    many = range(ITEMS_MAX + 7)
+    listed = json.loads(rendered([{0}, *("x" for _ in many)]))
+    nested = json.loads(rendered([[{0} for _ in range(200)] for _ in range(ITEMS_MAX // 100)]))
+
+    assert len(listed) == ITEMS_MAX
+    assert len(json.loads(rendered({"odd": {0}} | {str(n): n for n in many}))) == ITEMS_MAX
+    assert nested[0] == [[0]] * 200
+    assert nested[-1] == "…"
 
 
 def test_response_with_a_body_is_its_body():
