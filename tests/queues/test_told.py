@@ -6,13 +6,21 @@ from typing import Any
 
 import pytest
 
-from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, RunBusy, StoreUnavailable
+from worker.core.errors import (
+    LeaseLost,
+    QueueFull,
+    QueueUnavailable,
+    RunBusy,
+    SessionBusy,
+    StoreUnavailable,
+)
 from worker.core.events import NoteAdded
 from worker.core.task import Result
 from worker.queues.memory import MemoryBroker, MemoryQueue
 from worker.queues.port import Ticket
 from worker.queues.told import TelledQueue
 from worker.store.memory import MemoryBase, MemoryStore
+from worker.store.port import SessionClaim, Turn
 from worker.store.told import TelledStore
 from worker.telemetry.signals import QueueCall, RunTakenOver, StoreCall, WriteFenced
 from worker.telemetry.tell import Telemetry
@@ -157,4 +165,29 @@ async def test_fenced_writes_and_takeovers_are_told(ears: Ears) -> None:
         "other",
         "other",
         "connection",
+    ]
+
+
+async def test_sessions_are_told(ears: Ears) -> None:
+    """Whether there was a conversation, that somebody has it, and how much was saved."""
+    store = TelledStore(MemoryStore(), Telemetry([ears]))
+    claim = SessionClaim("s")
+    turn = Turn(({"role": "user", "content": "q"},), ttl_seconds=60, bytes_max=1000)
+    for name in "ab":
+        run = (await store.open(name, owner="w", lease_seconds=9, session=claim)).run
+        assert run is not None
+        with pytest.raises(SessionBusy):
+            await store.open(f"c-{name}", owner="w", lease_seconds=9, session=claim)
+        result = Result(task_id=name, status="completed")
+        await store.finish(run, [], result, turn=turn if name == "a" else None)
+        await store.put_result(Result(task_id=f"c-{name}", status="cancelled"))
+
+    calls = [(c.name, c.answer, c.size_bytes > 0) for c in ears.calls if c.name != "put_result"]
+    assert calls == [
+        ("load_session", "miss", False),
+        ("lock_session", "conflict", False),
+        ("save_session", None, True),
+        ("load_session", None, False),
+        ("lock_session", "conflict", False),
+        ("finish", None, False),
     ]

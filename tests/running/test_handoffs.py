@@ -326,6 +326,7 @@ def mine(text):
         ({"r": {"pattern": "(?<!a)b"}}, "without look-around, back-references"),
         ({"r": {"pattern": "(a)\\1"}}, "LOOPWORKER_HANDOFF__R__PATTERN"),
         ({"r": {"pattern": "(a{99}){99}{99}"}}, "huge repetitions"),
+        ({"r": {"pattern": "[a-z]{50000}"}}, "huge repetitions"),
         (
             {"r": {"text": "a", "tools": ["lok"]}},
             "R__TOOLS: there is no tool 'lok'; there are: look",
