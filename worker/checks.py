@@ -36,9 +36,9 @@ def check(settings: Settings) -> None:
     settings.stand_ins()
     _check_guard(settings.guard)
     _check_steps(settings)
-    unpriced = settings.unpriced_models()
+    unpriced = () if settings.loop.cost_max is None else settings.unpriced_models()
     _require(
-        settings.loop.cost_max is None or not unpriced,
+        not unpriced,
         "LOOPWORKER_LOOP__COST_MAX: LOOPWORKER_PRICES has no price of"
         f" {', '.join(unpriced)}, so the cost of a run is not known; write {FORM}",
     )
