@@ -14,7 +14,7 @@ import pytest
 
 from tests.web.house import calls, returned, started
 from worker.core.messages import Source
-from worker.core.task import Degradation, Result
+from worker.core.task import Degradation, Result, Symptom
 from worker.intake import read_task
 from worker.queues import open_queue
 from worker.store import open_store
@@ -162,6 +162,16 @@ def test_run_without_an_answer_is_three(cli, engine):
     ]
 
 
+def test_diagnosis_is_told_beside_the_answer(cli, engine):
+    """An answer that a symptom was seen in is printed, and the symptom with its hint on stderr."""
+    sign = Symptom("no_call", "get_stock_price fits; its description is soft")
+    engine.finish(Result("t", "completed", answer="7", diagnosis=(sign,)))
+    ran = cli("status", "t")
+
+    assert (ran.code, ran.out) == (0, "7\n")
+    assert "loopworker: no_call: get_stock_price fits; its description is soft" in ran.err
+
+
 def test_watch_shows_steps_then_the_answer(cli, engine):
     """Steps go to stderr in the language of the question, the answer alone to stdout."""
     engine.finish(DEGRADED)
@@ -258,6 +268,7 @@ def test_dead_letters_are_listed_shown_and_redriven(cli, engine):
     assert [task_id for task_id, _ in engine.claim()] == ["t"]
     assert (again.code, again.out) == (3, "")
     assert cli("dead", "show", "t").code == 3
+    assert cli("dead", "list", "t").code == 2
 
 
 def test_all_dead_letters_are_redriven(cli, engine):

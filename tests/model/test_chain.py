@@ -212,6 +212,16 @@ async def test_a_model_whose_share_is_used_up_is_not_blamed_for_the_deadline():
         assert (error.status, error.transient) == ("timeout", True)
 
 
+async def test_who_stood_in_is_told_though_it_calls_itself_the_same():
+    """Two servers of one model tell one name; the reply says which of them made it."""
+    twin = says("hello")
+    twin["body"] = {**twin["body"], "model": "m0"}
+    async with chain_of([DOWN], [twin]) as world:
+        reply = await world.ask()
+
+        assert reply.model == "m1 (m0)"
+
+
 @pytest.mark.parametrize(
     ("faults", "status", "words"),
     [

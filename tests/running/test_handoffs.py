@@ -98,6 +98,14 @@ async def test_rule_looks_where_it_is_told_to(start, ask, rule, status):
     assert result.status == status
 
 
+async def test_asker_is_not_shown_a_pattern(start, ask):
+    """A rule without a reason of its own gives the text that it looks for, or else its name."""
+    for rule, reason in (({"text": "Risk level"}, "Risk level"), ({"pattern": "risk l.*"}, "r")):
+        result, _ = await run(start, ask, [LOOK, answer("no")], handoff={"r": rule})
+
+        assert result.handoff.reason == reason
+
+
 async def test_tools_own_words_count_and_ours_do_not(start, ask):
     """A tool's error and its stub are looked at; what we say of a refused call is not."""
 

@@ -169,7 +169,8 @@ async def test_steps_are_bounded_by_a_policy_and_the_reason_is_shown(site):
     assert (seen["own"]["max"], seen["own"]["reason"]) == (2, "task")
     assert seen["above"]["reason"] == "task asked for 900, the ceiling is 20"
     assert [change["max"] for change in seen["failing"]["changes"]] == [4, 5]
-    assert "5 of at most 5 steps (adaptive: 2 of 2 steps failed)" in told.stderr
+    assert "5 of at most 5 steps" in told.stderr
+    assert "(by_task: lookup (metadata.task_type); adaptive: 2 of 2 steps failed)" in told.stderr
     assert "[2 steps left.]" in site.model.told("failing")[3]
     assert "last step" in site.model.told("failing")[4]
     assert [s.symptom for s in results["lookup"].diagnosis] == ["no_answer"]

@@ -162,7 +162,7 @@ async def test_steps_are_told_with_their_bound_and_its_reason(house, client):
     changed = (await client.get("/v1/tasks/t")).json()["steps"]
 
     assert begun == {"taken": 0, "max": 8, "reason": "setting", "changes": []}
-    assert (changed["taken"], changed["max"], changed["reason"]) == (1, 10, "two")
+    assert (changed["taken"], changed["max"], changed["reason"]) == (1, 10, "setting; two")
     assert [change["max"] for change in changed["changes"]] == [9, 10]
     assert changed["changes"][0]["reason"] == "adaptive: 1 of 1 steps failed"
 

@@ -167,6 +167,8 @@ def dead(options: argparse.Namespace) -> int:
         return with_desk(lambda place: _redrive(place, options))
     if options.action == "show" and len(options.ids) != 1:
         raise CommandFailed("dead show: name one letter", code=USAGE)
+    if options.action == "list" and options.ids:
+        raise CommandFailed("dead list: takes no ID; dead show ID shows one letter", code=USAGE)
     return with_desk(lambda place: _list(place, options))
 
 

@@ -348,4 +348,4 @@ def _reaches(start: str, goal: str, definitions: Mapping[str, Any]) -> bool:
 def _meant(name: str) -> str:
     if name not in ("ctx", "context"):
         return ""
-    return f"; the first one may be {name}: ToolContext (from worker import ToolContext)"
+    return f"; put {name} first, as {name}: ToolContext (from worker import ToolContext)"
