@@ -149,7 +149,7 @@ async def test_cancel_stops_the_group_before_its_next_call(start):
     """The call under way ends as it likes; those behind it are never made."""
     begun, go_on, made = asyncio.Event(), asyncio.Event(), []
 
-    @tool(sequential="shop", effect="read")
+    @tool(sequential="shop", effect="idempotent")
     async def slow(n: int) -> str:
         """Take a while."""
         made.append(n)

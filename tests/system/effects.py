@@ -130,6 +130,32 @@ async def hold(text: str) -> str:
     return f"{text} is there"
 
 
+@tool(effect="read", timeout_seconds=60)
+def stand(text: str) -> str:
+    """Wait in a thread until the file of that name is there.
+
+    Args:
+        text: the name of the file
+    """
+    happen("stand", text, "")
+    while not (FOLDER / text).exists():
+        time.sleep(0.02)
+    return f"{text} is there"
+
+
+@tool(effect="write", timeout_seconds=60)
+async def linger(ctx: ToolContext, text: str) -> str:
+    """Make an effect, and come back when the file of that name is there.
+
+    Args:
+        text: the name of the file
+    """
+    happen("linger", text, ctx.idempotency_key)
+    while not (FOLDER / text).exists():  # noqa: ASYNC110  (a file has no event)
+        await asyncio.sleep(0.02)
+    return f"{text} is there"
+
+
 @tool(effect="read")
 def explode(text: str) -> str:
     """Kill the worker, each time.

@@ -11,6 +11,7 @@ from worker.core.gate import INVENTED_VALUE, Evidence, enforce
 from worker.core.honesty import manifest, with_notes
 from worker.core.limits import Status
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall
+from worker.core.observing import unknown_outcome
 from worker.core.task import CallRecord, Handoff, Result
 from worker.core.texts import HANDED_OFF, NO_INFORMATION, SKIPPED
 
@@ -116,14 +117,19 @@ def seconds_left(loop: Loop, now: float) -> float | None:
 
 
 def observations(loop: Loop) -> list[tuple[ToolCall, Observation]]:
-    """Every call of the run with its observation; calls left unanswered count as skipped."""
+    """Every call of the run with its observation; calls left unanswered count as skipped.
+
+    But not those that had begun and may have had their effect: nobody knows what became of it.
+    """
     rows = [(call, observation) for _, call, observation in loop.observed]
-    returned = loop.returned
+    if not loop.pending:
+        return rows
+    language, returned = loop.language, loop.returned
+    skipped = Observation(SKIPPED[language], Source.SKIPPED, reason="run_ended", status_code=499)
+    unknown = unknown_outcome(language=language, reason="interrupted")
     for call in loop.pending.values():
-        skipped = Observation(
-            SKIPPED[loop.language], Source.SKIPPED, reason="run_ended", status_code=499
-        )
-        rows.append((call, returned.get(call.id, skipped)))
+        left = unknown if call.id in loop.in_doubt else skipped
+        rows.append((call, returned.get(call.id, left)))
     return rows
 
 

@@ -136,6 +136,11 @@ class Loop:
         """The calls of the last reply that have no observation yet, in call order."""
         return tuple(c for c in self.pending.values() if c.id not in self.returned)
 
+    @property
+    def in_doubt(self) -> frozenset[str]:
+        """The ids of the unanswered calls whose effect may have happened."""
+        return frozenset(self._intents & {call.id for call in self.unanswered})
+
     # --- policy ----------------------------------------------------------------------------------
 
     def next(self, now: float) -> Effect:
@@ -173,7 +178,7 @@ class Loop:
         return CallTools(
             step=self.replies,
             calls=tuple(found.runnable),
-            in_doubt=frozenset(self._intents & {c.id for c in calls}),
+            in_doubt=self.in_doubt,
             answered=tuple(answered),
             approved=frozenset(found.approved),
             polls=tuple(found.polls),

@@ -8,6 +8,7 @@ from typing import Any
 from worker.core.messages import Observation, Source, ToolCall
 from worker.core.texts import (
     ALTERNATIVE,
+    INTERRUPTED,
     OUTCOME_UNKNOWN,
     RETRY_AFTER,
     STALE,
@@ -76,6 +77,18 @@ def told_alternative(value: str, *, language: str) -> str:
 def told_failure(tool: str, reason: str, *, language: str) -> str:
     """What the model reads of a dependency that failed: no exception text, no host, no key."""
     return error_text(reason, TOOL_FAILED[language].format(tool=tool, reason=reason))
+
+
+def called_off(*, language: str, duration_seconds: float = 0.0) -> Observation:
+    """A call without effect that was interrupted, or never begun, because its run was cancelled."""
+    return Observation(
+        INTERRUPTED[language],
+        Source.SKIPPED,
+        error_type="cancelled",
+        reason="cancelled",
+        status_code=STATUS_CODES["cancelled"],
+        duration_seconds=duration_seconds,
+    )
 
 
 def unknown_outcome(*, language: str, reason: str, attempts: int = 0) -> Observation:

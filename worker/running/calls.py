@@ -11,12 +11,13 @@ from worker.core.digest import arguments_hash, idempotency_key
 from worker.core.effects import CallTools
 from worker.core.events import Event, ToolReturned, ToolStarted
 from worker.core.messages import Observation, Source, ToolCall
-from worker.core.observing import refused, unknown_outcome
+from worker.core.observing import called_off, refused, unknown_outcome
 from worker.core.task import Task
 from worker.guard.policy import Outcome
 from worker.registry import Registry, Tool
 from worker.running.groups import Groups, MakeClient
 from worker.running.handoffs import HandoffRules
+from worker.running.interrupting import Interrupted, Interruptions
 from worker.running.observe import observation_of
 from worker.running.recorder import Recorder
 from worker.running.toolguard import ToolGuards
@@ -59,12 +60,15 @@ class ToolCaller:
         self._rules = rules
         self._clock = clock
         self._wall = wall
+        self.interruptions = Interruptions()
 
     async def perform(self, effect: CallTools, task: Task, recorder: Recorder) -> None:
         """Answer every call of the effect; each observation is journaled as it comes.
 
         A failed call is an observation, never an exception; what raises is the journal.
         Cancelled: running calls are cancelled and stay unanswered (in doubt, if they had intents).
+        When the *run* is cancelled, reads are interrupted, what has not begun does not begin, and
+        both are answered; effects that have begun are waited for.
         """
         for call, observation in effect.answered:
             await self._answer(call, observation, effect.step, recorder)
@@ -123,7 +127,7 @@ class ToolCaller:
         if handed_off is not None:
             facts.append(handed_off)
         if recorder.groups is not None:
-            is_left_behind = observation.error_type == "timeout"
+            is_left_behind = observation.error_type in ("timeout", "cancelled")
             kept = recorder.groups.take_back(call.id, at=returned.at, is_left_behind=is_left_behind)
             facts += [kept] if kept is not None and self._options.keeps_state else []
         await recorder.record(*facts)
@@ -149,9 +153,22 @@ class ToolCaller:
         in_doubt = call.id in effect.in_doubt
         if in_doubt and tool.effect == "write":
             return await self._reconcile(tool, call, context)
-        if tool.effect != "read" and not in_doubt:
+        if tool.effect == "read":
+            return await self._interruptible(tool, call, context, recorder)
+        if not in_doubt:
             await recorder.record(ToolStarted(self._wall(), call.id, key))
         return await self._guarded(tool, call, context)
+
+    async def _interruptible(
+        self, tool: Tool, call: ToolCall, context: ToolContext, recorder: Recorder
+    ) -> Observation:
+        began = self._clock()
+        try:
+            with self.interruptions.wait(recorder.run):
+                return await self._guarded(tool, call, context)
+        except Interrupted:
+            seconds = self._clock() - began
+            return called_off(language=context.language, duration_seconds=seconds)
 
     async def _guarded(self, tool: Tool, call: ToolCall, context: ToolContext) -> Observation:
         limit = self._options.max_result_chars

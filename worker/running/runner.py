@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +31,7 @@ from worker.model.port import Model, ModelRequest, OfferedTool
 from worker.registry import Registry
 from worker.running.calls import ToolCaller
 from worker.running.handoffs import HandoffRules, broken_rule
+from worker.running.interrupting import Interrupted
 from worker.running.recorder import Recorder
 from worker.store.port import Journal, Opened
 from worker.telemetry.signals import RunLoop, Step, StepUpdated
@@ -48,12 +48,8 @@ class RunEnd:
     result: Result | None = None
 
 
-class Interrupted(Exception):
-    """The run was cancelled while it waited for the model."""
-
-
 class Runner:
-    """Executes runs, any number at once; it holds nothing of any of them but who waits."""
+    """Executes runs, any number at once; it holds nothing of any of them."""
 
     def __init__(
         self,
@@ -78,20 +74,17 @@ class Runner:
         self._worker = worker
         self._wall = wall
         self._words: dict[tuple[str, ...], tuple[ToolWords, ...]] = {}
-        self._thinking: dict[str, asyncio.Task[Any]] = {}  # runs that wait for the model
 
     def close(self) -> None:
         """Let idle threads go."""
         self._rules.close()
 
     def interrupt(self, run_id: str) -> None:
-        """End the waiting for the model of a run whose cancel has been noted in its `Run`.
+        """End what a run waits for whose cancel has been noted in its `Run`: the model, and reads.
 
-        Tools are left alone: what they have begun, they finish.
+        Tools with an effect are left alone: what they have begun, they finish. May be repeated.
         """
-        waiting = self._thinking.get(run_id)
-        if waiting is not None:
-            waiting.cancel()
+        self._caller.interruptions.interrupt(run_id)
 
     async def run(
         self,
@@ -236,18 +229,8 @@ class Runner:
 
     async def _reply(self, request: ModelRequest, recorder: Recorder) -> Reply:
         """Ask the model; a cancel of the run ends the waiting. Raises Interrupted for that."""
-        current = asyncio.current_task()
-        assert current is not None
-        self._thinking[recorder.run.id] = current
-        try:
+        with self._caller.interruptions.wait(recorder.run):
             return await self.model.reply(request)
-        except asyncio.CancelledError:
-            # Ours alone, and not the drain's, the lease's or the caller's as well?
-            if not recorder.run.cancel_requested or current.uncancel() > 0:
-                raise
-            raise Interrupted from None
-        finally:
-            self._thinking.pop(recorder.run.id, None)
 
     async def _end(
         self,

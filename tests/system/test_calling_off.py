@@ -1,0 +1,84 @@
+"""A task that is stopped while its tools run, from outside: reads end at once, effects do not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.system.test_endings import runs_by_reason
+from worker.core.wireformat import rfc3339
+
+SOON = 1.0  # seconds from the request to the result
+
+
+def sources(result):
+    """Where each call's result came from, in call order."""
+    return [(call.name, call.source) for call in result.tool_calls]
+
+
+async def called_off(site, process, task_id, *, within=SOON):
+    """Cancel a task through the worker's own API and wait for its result."""
+    from worker.cli.remote import Remote
+
+    view = Remote(process.http, token=None).call("DELETE", f"/v1/tasks/{task_id}")
+    assert view["status"] == "cancelling"
+    return await site.result(task_id, within=within)
+
+
+@pytest.mark.parametrize("name", ["hold", "stand", "ignore"])
+async def test_a_read_does_not_hold_a_cancelled_task(site, name):
+    """Whether it can be cancelled, runs in a thread, or ignores its cancellation."""
+    process = site.start(admin=True, http=True, QUEUE__LEASE_SECONDS="30")
+    await process.ready()
+    await site.submit("t", f"{name} x, look y")
+    await site.effect(f"{name} x")
+    result = await called_off(site, process, "t")
+
+    assert (result.status, sources(result)) == ("cancelled", [(name, "skipped")])
+    assert site.effects("look") == []
+    assert runs_by_reason(process.ask("/metrics")[1]) == {"cancelled": 1}
+    await site.empty()
+
+
+async def test_the_command_cancels_a_running_read(site):
+    """`loopworker cancel` goes to the worker that listens."""
+    process = site.start(admin=True, http=True, QUEUE__LEASE_SECONDS="30")
+    await process.ready()
+    await site.submit("t", "hold x")
+    await site.effect("hold x")
+    done = await site.run("cancel", "t", HTTP=process.http)
+    result = await site.result("t", within=SOON)
+
+    assert (done.returncode, done.stdout) == (0, "t: cancelling\n")
+    assert (result.status, sources(result)) == ("cancelled", [("hold", "skipped")])
+
+
+async def test_a_cancelled_write_ends_as_it_would_have(site):
+    """Its result is in the journal and in the result, and it happened once."""
+    process = site.start(admin=True, http=True)
+    await process.ready()
+    await site.submit("t", "linger free, look y")
+    await site.effect("linger free")
+    with pytest.raises(AssertionError, match="a result of t"):
+        await called_off(site, process, "t")
+    (site.folder / "free").touch()
+    result = await site.result("t", within=5)
+
+    assert (result.status, sources(result)) == ("cancelled", [("linger", "live")])
+    assert (site.effects("linger"), site.effects("look")) == (["linger free"], [])
+
+
+@pytest.mark.parametrize("name", ["hold", "stand", "ignore"])
+async def test_a_read_does_not_hold_a_task_beyond_its_deadline(site, name):
+    """The run ends as `deadline` when its time is over, not when the tool is done."""
+    process = site.start(admin=True)
+    await process.ready()
+    ends = time.time() + 2
+    await site.submit("t", f"{name} x, look y", deadline=rfc3339(ends))
+    result = await site.result("t", within=4)
+
+    assert result.status == "deadline"
+    assert ends <= result.ended_at <= ends + SOON
+    assert site.effects() == [f"{name} x"]
+    assert runs_by_reason(process.ask("/metrics")[1]) == {"deadline": 1}
