@@ -15,10 +15,10 @@ from worker import assembly, endpoints
 from worker.checks import listening_address
 from worker.configuration import Loaded, effective, load, named
 from worker.consuming.publishing import Publisher
-from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task
 from worker.core.wireformat import task_to_wire
 from worker.discovery import load_registry
+from worker.foreground import Foreground
 from worker.ids import new_task_id
 from worker.model.port import Model
 from worker.observability import breakers_measured, build_observability, slots_measured
@@ -147,28 +147,29 @@ class Worker:
 
     # --- work from within ------------------------------------------------------------------------
 
-    async def ask(self, task: Task, *, history: list[dict[str, Any]] | None = None) -> Result:
+    async def ask(
+        self,
+        task: Task,
+        *,
+        history: list[dict[str, Any]] | None = None,
+        waiting: Callable[[], object] = lambda: None,
+    ) -> Result:
         """Run one task here and now, without the queue; everything else is as in a worker.
 
-        `history` are earlier messages of the conversation. Raises TaskInvalid for unknown tools,
-        StoreUnavailable. Cancelled: the run is released.
+        `history` are earlier messages of the conversation. `waiting` is called when the session of
+        the task is busy; then it waits. Raises TaskInvalid for unknown tools, StoreUnavailable.
+        Cancelled: the run is released.
         """
         assembly.task_check(self.settings, self.registry)(task)
-        lease = self.settings.queue.lease_seconds
-        opened = await self.store.open(
-            task.id, owner=assembly.owner_name(), lease_seconds=max(lease, self.settings.deadline)
+        foreground = Foreground(
+            self.store,
+            self.runner,
+            self.queue.wake,
+            owner=assembly.owner_name(),
+            lease_seconds=self.settings.queue.lease_seconds,
+            wall=time.time,
         )
-        if opened.result is not None:
-            return opened.result
-        assert opened.run is not None
-        try:
-            # The only delivery: what fails now has failed.
-            end = await self.runner.run(task, opened, Deliveries(1, 1, 0, 0), history=history)
-        except asyncio.CancelledError:
-            await self.store.release(opened.run)
-            raise
-        assert end.result is not None, "a run that is delivered once always ends"
-        return end.result
+        return await foreground.ask(task, history=history, waiting=waiting)
 
     async def submit(self, task: Task | str) -> str:
         """Put a task into the queue and return its id. Raises TaskInvalid, QueueUnavailable."""
@@ -249,6 +250,7 @@ class Worker:
             known_tools=lambda: self.registry.names,
             check=assembly.task_check(settings, self.registry),
             interrupt=self.consumer.cancel,
+            sessions=self.store,
         )
         self._prepare_metrics()
 

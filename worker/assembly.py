@@ -16,6 +16,8 @@ from worker.configuration import named
 from worker.consuming.consumer import Consumer
 from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
 from worker.consuming.housekeeping import Housekeeper
+from worker.core.conversation import TurnBounds
+from worker.core.history import BYTES_OF_TOKEN
 from worker.core.opening import Opening
 from worker.core.task import Task
 from worker.guard.guards import Guards
@@ -29,6 +31,7 @@ from worker.registry import Registry
 from worker.running.calls import CallerOptions, ToolCaller
 from worker.running.handoffs import HandoffRules, rules_of
 from worker.running.runner import Runner
+from worker.running.sessions import SessionOptions
 from worker.running.toolguard import ToolGuards, default_policy, policies_of
 from worker.settings import Settings
 from worker.store.port import Store
@@ -132,6 +135,7 @@ def build_runner(
         limits=settings.limits(),
         deadline_seconds=settings.deadline,
         history_messages_max=settings.max_history_messages,
+        history_tokens_max=settings.max_history_tokens,
         steps=settings.step_policy(),
         system_prompt=settings.system_prompt,
         pollers=pollers,
@@ -146,6 +150,17 @@ def build_runner(
         rules=rules,
         worker=worker_name(),
         wall=time.time,
+        sessions=session_options(settings),
+    )
+
+
+def session_options(settings: Settings) -> SessionOptions:
+    """What is kept of conversations: twice what is sent, for old turns are sent shortened."""
+    tokens = settings.max_history_tokens
+    return SessionOptions(
+        bounds=TurnBounds(settings.session.result_chars, turn_tokens=tokens // 2),
+        ttl_seconds=settings.session.ttl_seconds,
+        bytes_max=2 * BYTES_OF_TOKEN * tokens,
     )
 
 

@@ -19,6 +19,7 @@ from worker.guardsettings import GuardOverride, GuardSettings
 from worker.handoffsettings import HandoffRule
 from worker.loopsettings import LoopSettings, Prices, StepSettings, StepsPolicy
 from worker.section import Names, Seconds, Section
+from worker.sessionsettings import SessionSettings
 
 
 class QueueSettings(Section):
@@ -121,6 +122,12 @@ class Settings(Section):
     max_history_messages: int = Field(
         200, ge=2, le=100_000, description="Messages of a conversation sent to the model at most."
     )
+    max_history_tokens: int = Field(
+        16_000,
+        ge=100,
+        le=10_000_000,
+        description="Tokens (estimated) of a conversation sent to the model at most.",
+    )
     max_output_tokens: int | None = Field(
         None, ge=1, le=10_000_000, description="max_tokens of each model call; none: not sent."
     )
@@ -161,6 +168,7 @@ class Settings(Section):
         604_800.0, ge=0, description="How long finished runs and results are kept."
     )
     steps: StepSettings = Field(default_factory=StepSettings)
+    session: SessionSettings = Field(default_factory=SessionSettings)
     store_url: str | None = Field(
         None, description="Journal and results; the queue's engine unless set."
     )

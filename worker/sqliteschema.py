@@ -65,10 +65,14 @@ def bring_up(connection: sqlite3.Connection, part: Part, *, path: str) -> None:
 
 
 def add_column(table: str, name: str, definition: str) -> Step:
-    """A step that adds a column where it is missing: some files got it before versions."""
+    """A step that adds a column where it is missing: some files got it before versions.
+
+    A table that is missing altogether is made later, by the schema, with all of its columns.
+    """
 
     def step(connection: sqlite3.Connection) -> None:
-        if name not in _columns(connection, table):
+        columns = _columns(connection, table)
+        if columns and name not in columns:
             connection.execute(f"alter table {table} add column {name} {definition}")
 
     return step

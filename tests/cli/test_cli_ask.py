@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from worker.model.offline import OfflineModel
+from worker.store import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -174,3 +176,40 @@ def test_interrupt_is_130():
 
     assert (process.returncode, out) == (130, b"")
     assert b"Traceback" not in err
+
+
+def test_a_session_goes_on_where_it_was(asked, tmp_path, model):
+    """--session keeps the conversation in loopworker.db, for the next question of that name."""
+    first = asked("ask", "What time is it in UTC?", "--session", "s1", "--json")
+    second = asked("ask", "What time is it in Tokyo?", "--session", "s1", "--json")
+    store = open_store(f"sqlite:///{tmp_path / 'loopworker.db'}")
+
+    async def kept():
+        try:
+            return await store.conversation("s1"), await store.conversation("s2")
+        finally:
+            await store.close()
+
+    conversation, other = asyncio.run(kept())
+    asked_for = [m["content"] for m in conversation if m["role"] == "user"]
+
+    assert (first.code, second.code) == (0, 0)
+    assert json.loads(second.out)["session_id"] == "s1"
+    assert asked_for == ["What time is it in UTC?", "What time is it in Tokyo?"]
+    assert list(other) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--history", "h.json"], "--session and --history"),
+        ([], "session_id: 'a\\tb' has control characters"),
+    ],
+)
+def test_a_session_that_cannot_be_is_usage(asked, tmp_path, more, said):
+    """Two conversations at once, or a name that nobody could type again, are refused."""
+    (tmp_path / "h.json").write_text("[]")
+    ran = asked("ask", "hi", "--session", "a\tb", *more)
+
+    assert ran.code == 2
+    assert said in ran.err

@@ -41,6 +41,13 @@ def test_unknown_fields_are_kept():
         ({"input": 5}, "input"),
         ({"input": "  "}, "input"),
         ({"input": "x", "id": ["a"]}, "id"),
+        ({"input": "x", "session_id": ""}, "session_id"),
+        ({"input": "x", "session_id": 7}, "session_id"),
+        ({"input": "x", "session_id": "s" * 201}, "session_id"),
+        ({"input": "x", "session_id": " s"}, "session_id"),
+        ({"input": "x", "session_id": "s\n"}, "session_id"),
+        ({"input": "x", "session_id": "a\x00b"}, "session_id"),
+        ({"input": "x", "tenant": "a\tb"}, "tenant"),
         ({"input": "x", "max_steps": "5"}, "max_steps"),
         ({"input": "x", "max_steps": True}, "max_steps"),
         ({"input": "x", "max_steps": 0}, "max_steps"),
@@ -82,12 +89,18 @@ def test_a_bad_trace_header_costs_no_task():
     assert task.traceparent is None
 
 
+names = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=20).filter(
+    lambda text: text == text.strip()
+)
+
+
 @given(
     st.fixed_dictionaries(
         {"input": st.text(min_size=1).filter(str.strip)},
         optional={
             "id": st.text(min_size=1, max_size=20),
-            "session_id": st.none() | st.text(min_size=1, max_size=20),
+            "session_id": st.none() | names,
+            "tenant": st.none() | names,
             "tools": st.none() | st.lists(st.text(max_size=5), max_size=3),
             "max_steps": st.none() | st.integers(1, 100),
             "priority": st.integers(-100, 100),

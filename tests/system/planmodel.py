@@ -1,9 +1,9 @@
 """A model server that follows the plan in the question, and may be told to do harm on the way.
 
 The input `t1: book a, look b` makes it ask for `book(text="a")`, then for `look(text="b")`, and
-then answer `done: t1`. How far a conversation is, it sees by counting the tool results in the
-request, so any worker may go on with it. Every request is kept: what a resumed run asks again
-shows here.
+then answer `done: t1`. How far a conversation is, it sees by counting the tool results since the
+last question, so any worker may go on with it. Every request is kept: what a resumed run asks again
+shows here, and in `messages` what it was told before.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class PlanModel:
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.heard: collections.deque[tuple[Asked, str]] = collections.deque(maxlen=HEARD_MAX)
+        self.messages: list[list[dict[str, Any]]] = []
         self.before_reply: Callable[[Asked], None] = lambda asked: None
         self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -75,6 +76,7 @@ def _handler(model: PlanModel) -> type[BaseHTTPRequestHandler]:
             asked, message = reply_to(body["messages"])
             model.before_reply(asked)
             model.heard.append((asked, str(body["messages"][-1]["content"])))
+            model.messages.append(body["messages"])
             model.asked.append(asked)  # whoever sees it here may rely on what came before
             payload = json.dumps(completion(message)).encode()
             head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}"
@@ -88,10 +90,11 @@ def _handler(model: PlanModel) -> type[BaseHTTPRequestHandler]:
 
 def reply_to(messages: list[dict[str, Any]]) -> tuple[Asked, dict[str, Any]]:
     """Find the plan and how far it is, and return the message that comes next."""
-    question = next(m["content"] for m in reversed(messages) if m["role"] == "user")
+    start = max(place for place, m in enumerate(messages) if m["role"] == "user")
+    question = messages[start]["content"]
     name, _, plan = question.partition(":")
     steps = [step.split() for step in plan.split(",") if step.strip()]
-    done = sum(m["role"] == "tool" for m in messages)
+    done = sum(m["role"] == "tool" for m in messages[start:])
     asked = Asked(name, done + 1)
     if done >= len(steps):
         return asked, {"role": "assistant", "content": f"done: {name}"}

@@ -31,9 +31,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "guardsettings": {"section"},
     "handoffsettings": {"section"},
     "loopsettings": {"core", "section"},
+    "sessionsettings": {"section"},
     "settings": {
         *("core", "fallbacksettings", "guardsettings", "handoffsettings", "loopsettings"),
-        "section",
+        *("section", "sessionsettings"),
     },
     "intake": {"core"},
     "telemetry": {"core"},
@@ -68,6 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "consuming": {
         *("core", "intake", "queues.port", "running", "store.mailbox", "store.port", "telemetry"),
     },
+    "foreground": {"core", "running", "store.port"},
     "web": {"core", "guard", "intake", "queues.port", "store.mailbox", "store.port", "telemetry"},
 }
 BELOW_APP = set(MAY_IMPORT)
@@ -111,7 +113,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "pydantic": {
         *("worker/configuration.py", "worker/fallbacksettings.py", "worker/guardsettings.py"),
         *("worker/handoffsettings.py", "worker/loopsettings.py", "worker/section.py"),
-        *("worker/settingnames.py", "worker/settings.py"),
+        *("worker/sessionsettings.py", "worker/settingnames.py", "worker/settings.py"),
         *("worker/toolkit/schema.py", "worker/web/api.py", "tools/"),
     },
     "pydantic_settings": {"worker/configuration.py", "worker/settings.py"},

@@ -29,12 +29,14 @@ OPENAI_API_KEY). Without one, try the offline stand-in:
   LOOPWORKER_MODEL_URL=http://127.0.0.1:8091/v1 loopworker ask "现在几点?"
 
 The answer goes to stdout, progress (on a terminal) and logs to stderr. Nothing is kept, unless
-LOOPWORKER_QUEUE_URL or LOOPWORKER_STORE_URL names a place.
+LOOPWORKER_QUEUE_URL or LOOPWORKER_STORE_URL names a place, or --session names a conversation (then
+in loopworker.db, as with `run`).
 
 examples:
   loopworker ask "What time is it in Tokyo?"
   loopworker ask "苹果股价多少?" --json | jq .usage
   loopworker ask "…" --tools my_tools.py
+  loopworker ask "Price of ACME?" --session desk1; loopworker ask "And of IBM?" --session desk1
   loopworker ask "And in London?" --history earlier.json       a JSON list of chat messages
 
 exit codes: 0 answered · 2 wrong usage or settings · 3 not answered, or handed over to a person
@@ -51,6 +53,7 @@ def configure_ask(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     parser.add_argument("--tools", metavar="FILE", help="tools to offer, as in LOOPWORKER_TOOLS")
     parser.add_argument("--history", metavar="FILE", help="earlier messages, a JSON list")
+    parser.add_argument("--session", metavar="ID", help="go on with the conversation of that name")
     parser.add_argument("--max-steps", type=int, metavar="N", help="model replies at most")
 
 
@@ -66,9 +69,13 @@ def ask(options: argparse.Namespace) -> int:
     wire: dict[str, Any] = {"input": read_text(options.text).decode("utf-8", "replace")}
     if options.max_steps is not None:
         wire["max_steps"] = options.max_steps
+    if options.session is not None:
+        if history is not None:
+            raise CommandFailed("--session and --history: give one of them", code=USAGE)
+        wire["session_id"] = options.session
     body = json.dumps(wire).encode()
     task = read_task(body, default_id=new_task_id(), content_type="application/json")
-    loaded = adjusted(load(), tools=options.tools)
+    loaded = adjusted(load(), tools=options.tools, keeps=options.session is not None)
     result = None
 
     async def answer() -> int:
@@ -86,13 +93,16 @@ def ask(options: argparse.Namespace) -> int:
     return UNREACHABLE if str(result.status) == "model_unavailable" else code
 
 
-def adjusted(loaded: Loaded, *, tools: str | None) -> Loaded:
-    """Fit the settings to one question: nothing kept unless asked for, readable on a terminal."""
+def adjusted(loaded: Loaded, *, tools: str | None, keeps: bool = False) -> Loaded:
+    """Fit the settings to one question: nothing kept unless asked for, readable on a terminal.
+
+    A conversation has to be kept (`keeps`): then it goes where a worker would keep it.
+    """
     changes: dict[str, Any] = {}
     sources = loaded.sources
     if tools is not None:
         changes["tools"] = tools
-    if not {("queue_url",), ("store_url",)} & set(sources):
+    if not keeps and not {("queue_url",), ("store_url",)} & set(sources):
         changes["queue_url"] = "memory://"
     if ("log_level",) not in sources:
         changes["log_level"] = "error" if sys.stderr.isatty() else "warning"
@@ -106,7 +116,7 @@ async def _answer(worker: Worker, task: Task, history: list[dict[str, Any]] | No
     await worker.start(claim=False)
     watching = asyncio.create_task(_show(worker, task.id)) if sys.stderr.isatty() else None
     try:
-        result = await worker.ask(task, history=history)
+        result = await worker.ask(task, history=history, waiting=_say_waiting)
         if watching is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(watching, 1.0)
@@ -116,6 +126,10 @@ async def _answer(worker: Worker, task: Task, history: list[dict[str, Any]] | No
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         await worker.stop()
+
+
+def _say_waiting() -> None:
+    tell("loopworker: another task has this session; waiting for it to end")
 
 
 async def _show(worker: Worker, task_id: str) -> None:

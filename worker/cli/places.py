@@ -49,7 +49,9 @@ async def _work(settings: Settings, work: Callable[[Place], Awaitable[int]]) -> 
         journal = open_store(settings.store_url or settings.queue_url)
     try:
         publish = Publisher(queue, Telemetry()).publish
-        desk = Desk(queue, journal, now=time.time, new_id=new_task_id, publish=publish)
+        desk = Desk(
+            queue, journal, now=time.time, new_id=new_task_id, publish=publish, sessions=journal
+        )
         return await work(Place(settings, queue, journal, desk, _absolute(settings.queue_url)))
     finally:
         await queue.close()

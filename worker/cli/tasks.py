@@ -55,6 +55,7 @@ def configure_submit(parser: argparse.ArgumentParser) -> None:
         "--json-task", action="store_true", help="the text is a whole task as a JSON object"
     )
     parser.add_argument("--id", help="the task's id, its deduplication key (default: a new one)")
+    parser.add_argument("--session", metavar="ID", help="go on with the conversation of that name")
     parser.add_argument("--wait", action="store_true", help="follow the task and print its answer")
     parser.add_argument("--json", action="store_true", help="with --wait: print the whole result")
 
@@ -104,12 +105,15 @@ async def _left_behind(place: Any, task_id: str) -> str:
 def _task_body(options: argparse.Namespace) -> bytes:
     text = read_text(options.text)
     if options.json_task:
-        if options.id is not None:
-            raise CommandFailed("--id: write the id into the task itself", code=USAGE)
+        for name, value in (("--id", options.id), ("--session", options.session)):
+            if value is not None:
+                raise CommandFailed(f"{name}: write it into the task itself", code=USAGE)
         return text
     task = {"input": _decoded(text)}
     if options.id is not None:
         task["id"] = options.id
+    if options.session is not None:
+        task["session_id"] = options.session
     return json.dumps(task).encode()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from worker.consuming.publishing import Publisher
 from worker.core.errors import (
@@ -12,6 +12,7 @@ from worker.core.errors import (
     QueueFull,
     QueueUnavailable,
     RunBusy,
+    SessionBusy,
     StoreUnavailable,
     TaskInvalid,
     UnknownEvent,
@@ -23,12 +24,13 @@ from worker.core.settlement import (
     Settlement,
     settle_ended,
     settle_handed_back,
+    settle_session_busy,
 )
 from worker.core.task import Result, Task
 from worker.intake import check_reply_to, read_task
-from worker.queues.port import Lease, Queue
+from worker.queues.port import AGEING_SECONDS, Lease, Queue
 from worker.running.runner import RunEnd, Runner
-from worker.store.port import Journal, Run, numbered
+from worker.store.port import Journal, Run, SessionClaim, numbered
 from worker.telemetry.signals import (
     ErrorUnhandled,
     LeaseWasLost,
@@ -114,6 +116,7 @@ class DeliveryDesk:
             )
             settlement, result = await self._work(held, task, processing)
             await self._settle(held, task, settlement, result, processing)
+            await self._wake_next(held)
         return processing.settlement or "lost"
 
     def interrupt(self, run_id: str) -> None:
@@ -131,7 +134,7 @@ class DeliveryDesk:
         outcome = "retry" if counted else "release"
         try:
             if held.run is not None:
-                await self._journal.release(held.run)
+                await self._journal.release(held.run, hold_seconds=delay)
             await self._queue.nack(held.lease, delay_seconds=delay, counted=counted, reason=reason)
             settled = TaskSettled(self._queue.name, held.lease.id, outcome, delay_seconds=delay)
             self._telemetry.tell(settled)
@@ -157,6 +160,10 @@ class DeliveryDesk:
             return settle_handed_back("not_before", delay_seconds=delay), None
         try:
             end = await self._run(held, task)
+        except SessionBusy as busy:
+            settlement, result = await self._wait_for_session(held.lease, task, busy)
+            processing.status = None if result is None else str(result.status)
+            return settlement, result
         except RunBusy as busy:
             return settle_handed_back("busy", delay_seconds=busy.retry_after_seconds), None
         except LeaseLost:
@@ -180,7 +187,10 @@ class DeliveryDesk:
 
     async def _run(self, held: Held, task: Task) -> RunEnd:
         opened = await self._journal.open(
-            task.id, owner=self._options.owner, lease_seconds=self._options.lease_seconds
+            task.id,
+            owner=self._options.owner,
+            lease_seconds=self._options.lease_seconds,
+            session=session_of(task, held.lease),
         )
         if opened.result is not None:
             # It ended before, and the broker was not told: say it again, with the same result id.
@@ -189,6 +199,36 @@ class DeliveryDesk:
             return RunEnd(ended, opened.result)
         held.run = opened.run
         return await self._runner.run(task, opened, self._deliveries(held))
+
+    async def _wait_for_session(
+        self, lease: Lease, task: Task, busy: SessionBusy
+    ) -> tuple[Settlement | None, Result | None]:
+        settlement = settle_session_busy(busy.ahead, lease.handings)
+        if task.deadline is None:
+            return settlement, None
+        left = task.deadline - self._wall()
+        if left > 0:
+            return replace(settlement, delay_seconds=min(settlement.delay_seconds, left)), None
+        try:
+            if await self._journal.view(task.id) is not None:
+                return settlement, None  # it has begun, and has more to tell than that it is late
+            text = "the deadline of the task has passed while its session was busy"
+            result = await self._failed(task.id, Status.DEADLINE, text)
+            result = replace(result, session_id=task.session_id)
+            await self._journal.put_result(result)
+        except StoreUnavailable:
+            return None, None
+        return Settlement("ack", reason=text), result
+
+    async def _wake_next(self, held: Held) -> None:
+        """Let the task come that waits for the session of a run that has let go of it."""
+        session = held.run.session if held.run is not None else None
+        if session is None or session.next_run is None:
+            return
+        try:
+            await self._queue.wake(session.next_run)
+        except QueueUnavailable:
+            return  # its delay brings it as well
 
     def _deliveries(self, held: Held, *, last: bool = False) -> Deliveries:
         options = self._options
@@ -208,7 +248,8 @@ class DeliveryDesk:
             return await self._give_up(task, settlement.reason)
         try:
             if held.run is not None:
-                await self._journal.release(held.run)
+                hold = settlement.delay_seconds
+                await self._journal.release(held.run, hold_seconds=hold)
         except (LeaseLost, StoreUnavailable):
             return None, None
         return settlement, None
@@ -296,6 +337,14 @@ class DeliveryDesk:
                 name, task_id, settlement.action, processing.status, settlement.delay_seconds
             )
         )
+
+
+def session_of(task: Task, lease: Lease) -> SessionClaim | None:
+    """The session of a task, if it has one; its place in the line is its place in the queue."""
+    if task.session_id is None:
+        return None
+    place = lease.enqueued_at - AGEING_SECONDS * lease.priority
+    return SessionClaim(task.session_id, task.tenant or "", place)
 
 
 def _cause(result: Result | None) -> str:

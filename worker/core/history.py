@@ -9,6 +9,8 @@ from typing import Any
 from worker.core.texts import INTERRUPTED
 
 RawMessage = dict[str, Any]
+BYTES_OF_TOKEN = 3
+TOKENS_OF_MESSAGE = 4  # for what stands around the text of each
 
 
 def repaired(messages: list[RawMessage], *, language: str) -> list[RawMessage]:
@@ -93,7 +95,7 @@ def is_paired(messages: Iterable[RawMessage]) -> bool:
 
 
 def tokens_of(message: RawMessage) -> int:
-    """Estimate the tokens of a message: a third of its bytes in UTF-8, and four.
+    """Estimate the tokens of a message: a third of its bytes in UTF-8, and a few.
 
     That is a token for a Chinese character and for three English letters: rather too many than too
     few, for a conversation that does not fit is refused as a whole.
@@ -107,7 +109,7 @@ def tokens_of(message: RawMessage) -> int:
 def tokens_of_text(text: str) -> int:
     """Estimate the tokens of a message that consists of this text."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return size // 3 + 4
+    return size // BYTES_OF_TOKEN + TOKENS_OF_MESSAGE
 
 
 class _Budget:

@@ -23,6 +23,7 @@ class Opening:
     limits: Limits
     deadline_seconds: float
     history_messages_max: int
+    history_tokens_max: int | None = None
     steps: StepPolicy = field(default_factory=StepPolicy)
     system_prompt: str | None = None
     pollers: frozenset[str] = frozenset()  # tools that may return the same again and again
@@ -44,7 +45,11 @@ def open_run(
     language = language_of(task.input)
     decided = decide(task, opening.steps, words)
     prompts = SYSTEM_PROMPT if tools else SYSTEM_PROMPT_WITHOUT_TOOLS
-    messages = repaired(history or [], language=language)
+    messages = cut(
+        repaired(history or [], language=language),
+        at_most=opening.history_messages_max,
+        tokens_max=opening.history_tokens_max,
+    )
     return Started(
         at=now,
         task=task_to_wire(task),
@@ -54,7 +59,7 @@ def open_run(
         system_prompt=opening.system_prompt or prompts[language],
         tools=tools,
         language=language,
-        history=tuple(cut(messages, at_most=opening.history_messages_max)),
+        history=tuple(messages),
         deadline=task.deadline or now + opening.deadline_seconds,
         pollers=tuple(name for name in tools if name in opening.pollers),
     )

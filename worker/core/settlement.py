@@ -23,6 +23,10 @@ PERMANENT = frozenset(
     }
 )
 
+_BUSY_SECONDS = 0.2  # the first delay of a task whose session is busy
+_BUSY_SECONDS_EACH = 5.0  # the longest one, for each place in the line
+_BUSY_SECONDS_MAX = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
@@ -89,3 +93,14 @@ def settle_parked(delay_seconds: float, reason: str) -> Settlement:
 def settle_handed_back(reason: str, *, delay_seconds: float = 0.0) -> Settlement:
     """A run that was interrupted by us (drain, busy): no delivery used up (invariant 5)."""
     return Settlement("release", delay_seconds=delay_seconds, counted=False, reason=reason)
+
+
+def settle_session_busy(ahead: int, handings: int) -> Settlement:
+    """A task whose session another run has: hidden, and no delivery used up.
+
+    It is woken when its turn comes. The delay is for when nobody is left who could wake it; it
+    grows with each handing, and those further back in the line need not look as often.
+    """
+    bound = min(_BUSY_SECONDS_EACH * (ahead + 1), _BUSY_SECONDS_MAX)
+    delay = min(_BUSY_SECONDS * 2.0 ** min(handings - 1, 16), bound)
+    return Settlement("release", delay_seconds=delay, counted=False, reason="session busy")

@@ -5,6 +5,7 @@ Works on decoded JSON values; bytes are the business of `worker/intake.py` (in) 
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from worker.core.task import Budget, CallRecord, Degradation, Handoff, Result, S
 VERSION = 1
 MAX_INPUT_CHARS = 1_048_576
 MAX_ID_CHARS = 200
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _TASK_FIELDS = frozenset(Task.__dataclass_fields__) | {"version"}
 
 
@@ -71,8 +73,8 @@ def task_from_wire(value: object, *, default_id: str) -> Task:
     return Task(
         id=_text(value, "id", MAX_ID_CHARS) or default_id,
         input=text,
-        session_id=_text(value, "session_id", MAX_ID_CHARS),
-        tenant=_text(value, "tenant", MAX_ID_CHARS),
+        session_id=_name(value, "session_id"),
+        tenant=_name(value, "tenant"),
         not_before=parse_time(value.get("not_before"), field="not_before"),
         tools=_tools(value),
         max_steps=_integer(value, "max_steps", 1, 1000),
@@ -221,6 +223,16 @@ def _text(value: dict[str, Any], field: str, limit: int, *, optional: bool = Tru
         )
     if optional and not got:
         raise TaskInvalid(f"{field}: empty; leave it out instead", field=field)
+    return got
+
+
+def _name(value: dict[str, Any], field: str) -> str | None:
+    # Two names that look the same must be the same: no blanks around, no control characters.
+    got = _text(value, field, MAX_ID_CHARS)
+    if got is not None and (got != got.strip() or _CONTROL.search(got)):
+        raise TaskInvalid(
+            f"{field}: {got[:40]!r} has control characters, or blanks at its ends", field=field
+        )
     return got
 
 

@@ -33,6 +33,7 @@ from worker.running.calls import ToolCaller
 from worker.running.handoffs import HandoffRules, broken_rule
 from worker.running.interrupting import Interrupted
 from worker.running.recorder import Recorder
+from worker.running.sessions import SessionKeeper, SessionOptions
 from worker.store.port import Journal, Opened
 from worker.telemetry.signals import RunLoop, Step, StepUpdated
 from worker.telemetry.tell import Telemetry
@@ -63,11 +64,13 @@ class Runner:
         rules: HandoffRules,
         worker: str,
         wall: Callable[[], float],
+        sessions: SessionOptions | None = None,
     ) -> None:
         self.model = model
         self._registry = registry
         self._caller = caller
         self._journal = journal
+        self._sessions = SessionKeeper(journal, sessions or SessionOptions())
         self._telemetry = telemetry
         self._opening = opening
         self._rules = rules
@@ -96,6 +99,9 @@ class Runner:
     ) -> RunEnd:
         """Take a run from where its journal stands to an end, and write its result.
 
+        `history` stands for the conversation of the session. The session of a run that is to be
+        tried again stays its own; one that is parked lets go of it.
+
         Raises LeaseLost when somebody else owns the run, StoreUnavailable, and IllegalEvent for a
         journal that contradicts itself. Cancelled: what is journaled stays; the caller releases.
         """
@@ -104,7 +110,8 @@ class Runner:
         recorder = Recorder(loop, opened.run, self._journal, self._telemetry)
         offered = self._offered(task, loop)
         if loop.started is None:
-            recorder.defer(self._begun(task, offered, history))
+            said = list(opened.history) if history is None else history
+            recorder.defer(self._begun(task, offered, said))
         elif loop.failed is not None or loop.parked is not None:
             recorder.defer(Resumed(self._wall(), deliveries.number))
         with self._telemetry.watch(self._operation(task, loop, opened)) as operation:
@@ -242,7 +249,7 @@ class Runner:
     ) -> RunEnd:
         now = self._wall()
         if isinstance(effect, Park):
-            await self._journal.release(recorder.run)
+            await self._sessions.park(recorder.run, loop, effect.reason)
             return RunEnd(settle_parked(max(0.0, (effect.until or now) - now), effect.reason))
         settlement = settle_ended(
             effect.status,
@@ -253,7 +260,8 @@ class Runner:
         )
         if settlement.action == "retry":
             operation.error = effect.error
-            await self._journal.release(recorder.run)
+            hold = settlement.delay_seconds
+            await self._journal.release(recorder.run, hold_seconds=hold)
             return RunEnd(settlement)
         result = result_of(loop, effect, ended_at=now, worker=self._worker)
         result = replace(
@@ -266,7 +274,7 @@ class Runner:
                 *map(broken_rule, sorted(recorder.broken_rules)),
             ),
         )
-        await self._journal.finish(recorder.run, recorder.unwritten(), result)
+        await self._sessions.finish(recorder.run, loop, recorder.unwritten(), result)
         self._telemetry.tell(StepUpdated(result.task_id, recorder.run.next_seq, "", is_final=True))
         operation.handoff_rule = result.handoff.rule if result.handoff else None
         operation.status = str(result.status)

@@ -233,6 +233,12 @@ class MemoryStore:
         self.base.sessions.forget_old(self._now())
         return gone
 
+    async def enlist(self, run_id: str, session: SessionClaim) -> None:
+        """See the port: a place in the line for a run that will come."""
+        now = self._now()
+        if run_id not in self.base.records:
+            self.base.sessions.enlist(session, run_id, now)
+
     async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
         """See the port: the messages of a session."""
         now = self._now()

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from worker.core.errors import SessionBusy, SessionConflict
 from worker.core.history import RawMessage
 from worker.store import codec
-from worker.store.port import LINE_PATIENCE_SECONDS, SessionClaim, SessionHold, Turn
+from worker.store.port import (
+    LINE_KEPT_SECONDS,
+    LINE_PATIENCE_SECONDS,
+    SessionClaim,
+    SessionHold,
+    Turn,
+)
 
 Key = tuple[str, str]
 
@@ -28,6 +34,8 @@ class _Session:
     holder: str | None = None
     hold_until: float = 0.0
     expires_at: float = 0.0
+    held_up_by: str | None = None
+    held_up_since: float = 0.0
     turns: dict[str, bytes] = field(default_factory=dict)  # by run, in the order of the saves
     line: dict[str, _Waiter] = field(default_factory=dict)
 
@@ -35,6 +43,18 @@ class _Session:
         """Who waits in front."""
         waiting = [waiter for waiter in self.line.values() if waiter.until > now]
         return min(waiting, key=lambda waiter: (waiter.place, waiter.arrived), default=None)
+
+    def must_wait(self, claim: SessionClaim, run_id: str, now: float) -> bool:
+        """Whether somebody in front may still come; who does not in time loses its place."""
+        late = self.held_up_by
+        if late is not None and now - self.held_up_since > LINE_PATIENCE_SECONDS:
+            self.line.pop(late, None)
+        first = self.first(now)
+        if first is None or first.run == run_id or first.place > claim.place:
+            return False
+        if first.run != late:
+            self.held_up_by, self.held_up_since = first.run, now
+        return True
 
 
 class SessionShelf:
@@ -65,27 +85,37 @@ class SessionShelf:
                 if self._has(session.holder, session.hold_until, now):
                     raise self._in_line(session, claim, run_id, now)
                 self._fence(session.holder)
-            first = session.first(now)
-            if first is not None and first.run != run_id and first.place <= claim.place:
+            if session.must_wait(claim, run_id, now):
                 raise self._in_line(session, claim, run_id, now)
             if session.expires_at <= now:
                 session.turns.clear()
-        session.holder, session.hold_until = run_id, 0.0
+        session.holder, session.hold_until, session.held_up_by = run_id, 0.0, None
         session.line.pop(run_id, None)
         return SessionHold(claim.id, claim.tenant, session.version)
 
     def _in_line(
         self, session: _Session, claim: SessionClaim, run_id: str, now: float
     ) -> SessionBusy:
-        known = session.line.get(run_id)
-        arrived = known.arrived if known is not None else next(self._numbers)
-        mine = _Waiter(run_id, claim.place, arrived, now + LINE_PATIENCE_SECONDS)
-        session.line[run_id] = mine
+        mine = self._stand(session, claim, run_id, now)
         ahead = sum(
             other.until > now and (other.place, other.arrived) < (mine.place, mine.arrived)
             for other in session.line.values()
         )
         return SessionBusy(f"session {claim.id!r} is busy", ahead=ahead)
+
+    def enlist(self, claim: SessionClaim, run_id: str, now: float) -> None:
+        """Put a run that has not been opened into the line, unless it is there."""
+        session = self._sessions.setdefault((claim.tenant, claim.id), _Session())
+        if run_id not in session.line:
+            self._of[run_id] = session
+            self._stand(session, claim, run_id, now)
+
+    def _stand(self, session: _Session, claim: SessionClaim, run_id: str, now: float) -> _Waiter:
+        known = session.line.get(run_id)
+        arrived = known.arrived if known is not None else next(self._numbers)
+        mine = _Waiter(run_id, claim.place, arrived, now + LINE_KEPT_SECONDS)
+        session.line[run_id] = mine
+        return mine
 
     def read(self, claim: SessionClaim, *, now: float | None = None) -> tuple[RawMessage, ...]:
         """The messages of a session; with `now`, none of one that is too old."""

@@ -1,7 +1,7 @@
 """The contracts of the journal, the results, the sessions and the last good values.
 
 Each numbered sentence is a test of `worker/testing/store_suite.py` (J8, J20: store_pruning; S:
-store_sessions), run against every engine.
+store_sessions, session_line), run against every engine.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ Keeper = Callable[[Sequence[str]], Awaitable[Collection[str]]]
 
 
 # How long a session is kept for a run after the moment at which the run should have been taken up
-# again (its lease ran out, its delay was over); and for whoever was told to come back for it.
+# again (its lease ran out, its delay was over).
 HOLD_PATIENCE_SECONDS = 60.0
-LINE_PATIENCE_SECONDS = 120.0
+# How long a free session waits for the first in the line, once somebody behind it wants it; and how
+# long a place in the line is kept altogether.
+LINE_PATIENCE_SECONDS = 60.0
+LINE_KEPT_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +254,8 @@ class Sessions(Protocol):
     `hold_seconds`, or whose lease ran out, keeps it for `HOLD_PATIENCE_SECONDS` beyond that, for its
     next owner; who takes it afterwards fences the run that had it. S7 who was told to come back
     is in a line, by place and then by arrival: nobody gets the session before those in front,
-    until they have had it, have ended, or have not come for `LINE_PATIENCE_SECONDS`. S8 turn and
+    until they have had it, have ended, or have kept a free session waiting for somebody for
+    `LINE_PATIENCE_SECONDS`. S8 turn and
     result are there together or not at all, and a run that has ended adds nothing more. S9 a run has
     one turn: a later one replaces it, at the end. S10 `open` of a run without events returns the
     turns in the order in which they were saved; of one with events, none. S11 beyond `bytes_max`
@@ -259,7 +263,16 @@ class Sessions(Protocol):
     race for a session, on whatever store, one gets it. S14 the write that lets go notes who waits
     first. S15 a run without a claim has nothing to do with any session. S16 messages of any size
     and with any character come back whole. S17 `conversation` shows what the next run would read.
+    S18 `enlist` puts a run into the line before it comes; of one that has been opened it changes
+    nothing.
     """
+
+    async def enlist(self, run_id: str, session: SessionClaim) -> None:
+        """Keep a place in the line for a run that a queue will deliver. Raises StoreUnavailable.
+
+        Queues with several consumers deliver in order and begin in any: this keeps the order.
+        """
+        ...
 
     async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
         """The messages of a session, oldest first; empty when there is none, or it is too old."""

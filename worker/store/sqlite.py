@@ -62,9 +62,8 @@ class SqliteStore:
         self, run_id: str, *, owner: str, lease_seconds: float, session: SessionClaim | None = None
     ) -> Opened:
         """See the port: become the owner, fencing older ones."""
-        if session is not None:
-            session = replace(session, id=readable(session.id), tenant=readable(session.tenant))
-        wish = (readable(run_id), owner, lease_seconds, session)
+        claim = None if session is None else _readable(session)
+        wish = (readable(run_id), owner, lease_seconds, claim)
         found = await ours(self._file.write(self._open, wish, orphaned=self._release_orphan))
         if isinstance(found, SessionBusy):
             raise found
@@ -178,6 +177,10 @@ class SqliteStore:
         while await self._write(self._forget_sessions, None) == sqlite_sessions.SESSIONS_BATCH:
             pass
         return total
+
+    async def enlist(self, run_id: str, session: SessionClaim) -> None:
+        """See the port: a place in the line for a run that will come."""
+        await self._write(self._enlist, (readable(run_id), _readable(session)))
 
     async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
         """See the port: the messages of a session."""
@@ -350,8 +353,17 @@ class SqliteStore:
                 finished += gone[0] == "finished"
         return finished
 
+    def _enlist(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
+        for run_id, claim in wishes:
+            sqlite_sessions.enlist(connection, claim, run_id, self._clock())
+        return [None] * len(wishes)
+
     def _forget_sessions(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         return [sqlite_sessions.forget_some(connection, self._clock()) for _ in wishes]
+
+
+def _readable(claim: SessionClaim) -> SessionClaim:
+    return replace(claim, id=readable(claim.id), tenant=readable(claim.tenant))
 
 
 def _turn_row(turn: Turn | None) -> sqlite_sessions.TurnRow | None:

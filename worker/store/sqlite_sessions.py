@@ -13,6 +13,7 @@ from worker.core.errors import SessionBusy, SessionConflict
 from worker.store import sqlite_statements as sql
 from worker.store.port import (
     HOLD_PATIENCE_SECONDS,
+    LINE_KEPT_SECONDS,
     LINE_PATIENCE_SECONDS,
     SessionClaim,
     SessionHold,
@@ -28,6 +29,17 @@ class TurnRow:
     body: bytes
     ttl_seconds: float
     bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    number: int
+    version: int
+    holder: str | None
+    hold_until: float
+    expires_at: float
+    held_up_by: str | None
+    held_up_since: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +65,70 @@ def take(
 
     A `fresh` run gets the turns as well.
     """
-    row = connection.execute(sql.SESSION, (claim.tenant, claim.id)).fetchone()
-    if row is None:
-        added = connection.execute(sql.ADD_SESSION, (claim.tenant, claim.id, now))
-        row = (added.lastrowid, 0, None, 0.0, now)
-    number, version, holder, hold_until, expires_at = row
-    if holder is not None and holder != run_id:
-        if _is_held(connection, holder, hold_until, now):
-            return _stand_in_line(connection, claim, number, run_id, now)
+    row = _found(connection, claim, now)
+    if row.holder is not None and row.holder != run_id:
+        if _is_held(connection, row, now):
+            return _stand_in_line(connection, claim, row.number, run_id, now)
         # It did not come back in time. Should it be alive all the same, it writes no more.
-        connection.execute(sql.FENCE_HOLDER, (now, holder))
-    if holder != run_id:  # to the run that has it, it cannot have become too old
-        first = connection.execute(sql.FIRST_IN_LINE, (number, now)).fetchone()
-        if first is not None and first[0] != run_id and first[1] <= claim.place:
-            return _stand_in_line(connection, claim, number, run_id, now)
-        if expires_at <= now:
-            connection.execute(sql.FORGET_TURNS, {"session": number})
-    connection.execute(sql.TAKE_SESSION, (run_id, number))
+        connection.execute(sql.FENCE_HOLDER, (now, row.holder))
+    if row.holder != run_id:
+        if _must_wait(connection, claim, row, run_id, now):
+            return _stand_in_line(connection, claim, row.number, run_id, now)
+        if row.expires_at <= now:  # to a run that has it, it cannot have become too old
+            connection.execute(sql.FORGET_TURNS, {"session": row.number})
+    connection.execute(sql.TAKE_SESSION, (run_id, row.number))
     connection.execute(sql.LEAVE_LINE, (run_id,))
-    rows = connection.execute(sql.TURNS, {"session": number}) if fresh else ()
+    rows = connection.execute(sql.TURNS, {"session": row.number}) if fresh else ()
     bodies = [body for (body,) in rows]
-    return Taken(SessionHold(claim.id, claim.tenant, version), bodies)
+    return Taken(SessionHold(claim.id, claim.tenant, row.version), bodies)
 
 
-def _is_held(connection: sqlite3.Connection, holder: str, hold_until: float, now: float) -> bool:
-    state, lease_until = connection.execute(sql.HOLDER, (holder,)).fetchone() or ("", 0.0)
+def _found(connection: sqlite3.Connection, claim: SessionClaim, now: float) -> _Row:
+    row = connection.execute(sql.SESSION, (claim.tenant, claim.id)).fetchone()
+    if row is not None:
+        return _Row(*row)
+    added = connection.execute(sql.ADD_SESSION, (claim.tenant, claim.id, now))
+    return _Row(added.lastrowid or 0, 0, None, 0.0, now, None, None)
+
+
+def _must_wait(
+    connection: sqlite3.Connection, claim: SessionClaim, row: _Row, run_id: str, now: float
+) -> bool:
+    """Whether somebody in front may still come for a free session; who does not loses its place."""
+    late = row.held_up_by
+    if late is not None and now - (row.held_up_since or now) > LINE_PATIENCE_SECONDS:
+        connection.execute(sql.LEAVE_LINE, (late,))
+    first = connection.execute(sql.FIRST_IN_LINE, (row.number, now)).fetchone()
+    if first is None or first[0] == run_id or first[1] > claim.place:
+        return False
+    if first[0] != late:
+        connection.execute(sql.HOLD_UP, (first[0], now, row.number))
+    return True
+
+
+def enlist(connection: sqlite3.Connection, claim: SessionClaim, run_id: str, now: float) -> None:
+    """Put a run that has not been opened into the line."""
+    values = {
+        "run": run_id,
+        "session": _found(connection, claim, now).number,
+        "place": claim.place,
+        "until": now + LINE_KEPT_SECONDS,
+    }
+    connection.execute(sql.ENLIST, values)
+
+
+def _is_held(connection: sqlite3.Connection, row: _Row, now: float) -> bool:
+    found = connection.execute(sql.HOLDER, (row.holder,)).fetchone()
+    state, lease_until = found or ("", 0.0)
     if state == "open":
         return bool(lease_until + HOLD_PATIENCE_SECONDS > now)
-    return bool(state == "released" and hold_until > now)
+    return state == "released" and row.hold_until > now
 
 
 def _stand_in_line(
     connection: sqlite3.Connection, claim: SessionClaim, number: int, run_id: str, now: float
 ) -> SessionBusy:
-    until = now + LINE_PATIENCE_SECONDS
+    until = now + LINE_KEPT_SECONDS
     values = (run_id, number, claim.place, until)
     mine = connection.execute(sql.STAND_IN_LINE, values).fetchone()[0]
     before = (number, now, claim.place, mine)

@@ -85,14 +85,18 @@ RECALL = "select value, at from last_good where key = ?"
 IS_OWNED = "select 1 from run where id = ? and epoch = ? and state = 'open'"
 
 SESSION = """
-select number, version, holder, hold_until, expires_at from session where tenant = ? and id = ?
+select number, version, holder, hold_until, expires_at, held_up_by, held_up_since
+from session where tenant = ? and id = ?
 """
 ADD_SESSION = "insert into session (tenant, id, expires_at) values (?, ?, ?)"
 HOLDER = "select state, lease_until from run where id = ?"
 FENCE_HOLDER = """
 update run set state = 'released', updated_at = ? where id = ? and state = 'open'
 """
-TAKE_SESSION = "update session set holder = ?, hold_until = 0 where number = ?"
+TAKE_SESSION = """
+update session set holder = ?, hold_until = 0, held_up_by = null where number = ?
+"""
+HOLD_UP = "update session set held_up_by = ?, held_up_since = ? where number = ?"
 HOLD_SESSION = "update session set hold_until = ? where holder = ?"
 FREE_SESSION = "update session set holder = null where holder = ? returning number"
 SAVE_SESSION = """
@@ -110,6 +114,11 @@ insert into session_line (run, session, place, until) values (?, ?, ?, ?)
 on conflict (run) do update
 set session = excluded.session, place = excluded.place, until = excluded.until
 returning number
+"""
+ENLIST = """
+insert into session_line (run, session, place, until)
+select :run, :session, :place, :until where not exists (select 1 from run where id = :run)
+on conflict (run) do nothing
 """
 AHEAD_MAX = 100
 AHEAD = f"""

@@ -74,6 +74,8 @@ create table if not exists session (
   holder text, -- the id of the run that has it
   hold_until real not null default 0, -- of a holder that was released
   expires_at real not null,
+  held_up_by text, -- the id of the run that a free session waits for
+  held_up_since real,
   unique (tenant, id)
 ) strict;
 create index if not exists session_holder on session (holder) where holder is not null;
@@ -103,5 +105,7 @@ STORE = Part(
         "",  # the tables of the mailbox, which `schema` makes
         add_column("run", "redrives", "integer not null default 0"),
         "",  # sessions
+        add_column("session", "held_up_by", "text"),
+        add_column("session", "held_up_since", "real"),
     ),
 )

@@ -131,6 +131,10 @@ class TelledStore:
         """See the port."""
         return await self.inner.prune(older_than_seconds=older_than_seconds, kept=kept)
 
+    async def enlist(self, run_id: str, session: SessionClaim) -> None:
+        """See the port."""
+        await self.inner.enlist(run_id, session)
+
     async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
         """See the port."""
         return await self.inner.conversation(session_id, tenant=tenant)

@@ -18,6 +18,7 @@ from worker.core.task import Result
 from worker.store import codec
 from worker.store.port import Run, Store
 from worker.testing.harness import StoreHarness
+from worker.testing.session_line import SessionLine
 from worker.testing.store_case import note
 from worker.testing.store_mail import StoreMail
 from worker.testing.store_pruning import StorePruning
@@ -35,7 +36,7 @@ STARTED = Started(
 )
 
 
-class StoreSuite(StorePruning, StoreMail, StoreSessions):
+class StoreSuite(StorePruning, StoreMail, StoreSessions, SessionLine):
     """Every sentence of the contracts, as a test with its number."""
 
     async def take_over(self, store: Store, harness: StoreHarness) -> Run:

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.core.errors import QueueFull, TaskInvalid
+from worker.core.errors import QueueFull, StoreUnavailable, TaskInvalid
 from worker.core.limits import Status
 from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
 from worker.intake import check_reply_to, read_task
-from worker.queues.port import Queue, Ticket
-from worker.store.port import BEYOND_ALL_EVENTS, Journal, RunView, numbered
+from worker.queues.port import AGEING_SECONDS, Queue, Ticket
+from worker.store.port import BEYOND_ALL_EVENTS, Journal, RunView, SessionClaim, Sessions, numbered
 from worker.web.bounds import steps_to_wire
 
 QUEUED = "queued"
@@ -72,7 +72,8 @@ class Desk:
     """Hands tasks in and looks after them. `known_tools` None: tool names are not checked here.
     `check` raises TaskInvalid for what the worker behind this desk could not do.
 
-    `publish` hands a result to the queue that a task names in `reply_to`.
+    `publish` hands a result to the queue that a task names in `reply_to`. With `sessions`, tasks of
+    one session have their places from the moment in which they are handed in.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Desk:
         known_tools: Callable[[], Collection[str]] | None = None,
         check: Callable[[Task], object] | None = None,
         interrupt: Callable[[str], object] | None = None,
+        sessions: Sessions | None = None,
     ) -> None:
         self._queue = queue
         self._journal = journal
@@ -95,6 +97,7 @@ class Desk:
         self._known_tools = known_tools
         self._check = check
         self._interrupt = interrupt
+        self._sessions = sessions
 
     async def submit(
         self, body: bytes, *, content_type: str | None = None, traceparent: str | None = None
@@ -115,7 +118,19 @@ class Desk:
         ticket = Ticket(
             id=task.id, body=wire.encode(), priority=task.priority, not_before=task.not_before
         )
-        return Submitted(task, created=await self._queue.put(ticket))
+        created = await self._queue.put(ticket)
+        if created and task.session_id is not None and task.not_before is None:
+            await self._enlist(task, task.session_id)
+        return Submitted(task, created)
+
+    async def _enlist(self, task: Task, session_id: str) -> None:
+        if self._sessions is None:
+            return
+        place = self._now() - AGEING_SECONDS * task.priority
+        try:
+            await self._sessions.enlist(task.id, SessionClaim(session_id, task.tenant or "", place))
+        except StoreUnavailable:
+            return  # it is in the queue: then it gets its place when a worker opens it
 
     async def look(self, task_id: str, *, with_steps: bool = False) -> TaskView | None:
         """Say where a task is; None when neither queue nor journal has heard of it.
