@@ -167,6 +167,8 @@ class SessionShelf:
             holder = session.holder
             is_held = holder is not None and self._has(holder, session.hold_until, now)
             if session.expires_at <= now and not is_held and session.first(now) is None:
+                if holder is not None:
+                    self._fence(holder)  # nobody will know of it any more
                 del self._sessions[key]
 
 

@@ -208,9 +208,11 @@ def forget_some(connection: sqlite3.Connection, now: float) -> int:
     """Forget some sessions that nobody has and whose time is over; returns how many."""
     connection.execute(sql.FORGET_LATE, (now, SESSIONS_BATCH))
     values = {"now": now, "patience": HOLD_PATIENCE_SECONDS, "limit": SESSIONS_BATCH}
-    numbers = [number for (number,) in connection.execute(sql.OVER_SESSIONS, values)]
-    for number in numbers:
+    rows = connection.execute(sql.OVER_SESSIONS, values).fetchall()
+    for number, holder in rows:
+        if holder is not None:
+            connection.execute(sql.FENCE_HOLDER, (now, holder))  # nobody will know of it any more
         connection.execute(sql.FORGET_SESSION, (number,))
         connection.execute(sql.FORGET_TURNS, {"session": number})
         connection.execute(sql.FORGET_LINE_OF, (number,))
-    return len(numbers)
+    return len(rows)

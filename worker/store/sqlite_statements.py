@@ -142,7 +142,7 @@ where s.tenant = ? and s.id = ? and s.expires_at > ? order by t.number
 """
 
 OVER_SESSIONS = """
-select number from session where expires_at <= :now and (
+select number, holder from session where expires_at <= :now and (
   holder is null or not exists (
     select 1 from run where id = holder and (
       (state = 'open' and lease_until + :patience > :now)

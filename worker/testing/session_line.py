@@ -83,6 +83,16 @@ class SessionLine(SessionCase):
         assert await self.told(store) == []
         await self.busy(store, "a")
 
+    async def test_s06_lapsed_and_pruned(self, store: Store, harness: StoreHarness) -> None:
+        """A run that had a session which was forgotten meanwhile writes no more either."""
+        late = await self.run_of(store, "a")
+        await harness.pass_time(self.lease_seconds + HOLD_PATIENCE_SECONDS * 1.1)
+        await store.prune(older_than_seconds=1e9)
+        await self.run_of(store, "b")
+
+        with pytest.raises(LeaseLost):
+            await store.append(late, [note(0)])
+
     async def test_s07_line(self, store: Store) -> None:
         """Who waits gets the session in the order of the places, then of the arrival."""
         runs = [await self.run_of(store, "a")]
