@@ -27,7 +27,13 @@ TASKS = 4
 LEASE = 30.0
 TTL = 400.0
 
-LATE = ("step", 1, False)
+# What has gone wrong before, or is too rare to be found by chance.
+LATE_WRITE = [("open", 1, "x"), ("pass", 95, None), ("open", 0, "x"), ("step", 1, False)]
+LATE_WRITE_AFTER_PRUNE = [*LATE_WRITE[:2], ("prune", 0, None), *LATE_WRITE[2:]]
+TOO_OLD = [
+    *[("open", 1, "x"), ("finish", 1, False), ("pass", 250, None), ("pass", 250, None)],
+    ("open", 0, "x"),
+]
 
 tasks = st.integers(0, TASKS - 1)
 acts = st.one_of(
@@ -156,7 +162,9 @@ async def live(store, clock, script):
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(acts, max_size=40))
-@example([("open", 1, "x"), ("pass", 95, None), ("prune", 0, None), ("open", 0, "x"), LATE])
+@example(LATE_WRITE)
+@example(LATE_WRITE_AFTER_PRUNE)
+@example(TOO_OLD)
 def test_any_interleaving_in_memory(script):
     """One run at a time, its turns whole and in order; and in the end everybody has had its own."""
     clock = FakeClock()
@@ -189,7 +197,9 @@ class Turning:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(acts, max_size=40))
-@example([("open", 1, "x"), ("pass", 95, None), ("prune", 0, None), ("open", 0, "x"), LATE])
+@example(LATE_WRITE)
+@example(LATE_WRITE_AFTER_PRUNE)
+@example(TOO_OLD)
 def test_any_interleaving_in_a_file(script):
     """The engine that users have does the same as the one in memory."""
     asyncio.run(in_a_file(script))
