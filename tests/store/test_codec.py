@@ -45,6 +45,11 @@ OBSERVATION = st.builds(
     stub=st.none() | ANY_TEXT,
 )
 MAYBE = st.none() | NUMBER
+AWAY = st.builds(
+    events.Away,
+    *(ANY_TEXT, ANY_TEXT, st.none() | ANY_TEXT, MAYBE, st.booleans(), st.booleans()),
+    instead=st.lists(ANY_TEXT, max_size=2).map(tuple),
+)
 EVENT = st.one_of(
     st.builds(
         events.Started,
@@ -68,6 +73,7 @@ EVENT = st.one_of(
     st.builds(events.JobStarted, NUMBER, ANY_TEXT, ANY_TEXT, NUMBER, MAYBE, ANY_TEXT),
     st.builds(events.JobPolled, NUMBER, ANY_TEXT, MAYBE),
     st.builds(events.StepsChanged, NUMBER, COUNT, ANY_TEXT),
+    st.builds(events.ToolsChanged, NUMBER, st.lists(AWAY, max_size=3).map(tuple)),
     st.builds(events.StateKept, NUMBER, ANY_TEXT, ANY_TEXT),
     st.builds(events.HandedOff, NUMBER, *[ANY_TEXT] * 3, st.none() | ANY_TEXT),
     st.builds(events.Parked, NUMBER, ANY_TEXT, MAYBE, st.none() | ANY_TEXT),

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web.house import NOW, calls, returned, started
-from worker.core.events import Event, ModelFailed, NoteAdded, Parked, Resumed, ToolStarted
+from worker.core.events import (
+    Away,
+    Event,
+    ModelFailed,
+    NoteAdded,
+    Parked,
+    Resumed,
+    ToolsChanged,
+    ToolStarted,
+)
 from worker.core.messages import Source
 from worker.core.task import Result
 from worker.store import codec
@@ -60,6 +69,18 @@ def test_degraded_call_names_tool_source_and_reason():
     lines = Narrator().tell(as_viewed([started("en"), calls("get_stock_price"), degraded]))
 
     assert lines[-1].content == "get_stock_price degraded: stale, breaker_open"
+
+
+def test_tools_that_are_away_are_named_until_all_are_back():
+    """One that stays on offer, for it may give an old value, is not told of."""
+    quote, clock = Away("quote", "breaker_open"), Away("clock", "breaker_open", offered=True)
+    changes = [ToolsChanged(NOW, away) for away in [(quote, clock), (clock,), ()]]
+    lines = Narrator().tell(as_viewed([started("en"), *changes]))
+
+    assert [line.content for line in lines[1:]] == [
+        "Not offered for now: quote",
+        "All tools are back",
+    ]
 
 
 def test_resumed_run_names_the_delivery():

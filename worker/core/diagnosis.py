@@ -65,7 +65,9 @@ def _uncalled(loop: Loop, finish: Finish, tools: Sequence[ToolWords]) -> Fit | N
         return None
     if any(message.get("role") == "tool" for message in loop.started.history):
         return None  # what was found out before may be enough
-    fits = fitting(str(loop.started.task["input"]), tools)
+    missed = loop.offering.missed
+    there = [tool for tool in tools if tool.name not in missed]
+    fits = fitting(str(loop.started.task["input"]), there)
     if not fits or (fits[0].tool.required and _ASKS_BACK.search(finish.answer)):
         return None
     return fits[0]

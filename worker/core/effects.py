@@ -13,7 +13,8 @@ from worker.core.staying import Stay
 class CallModel:
     """Ask the model for one reply. `allow_calls=False` is the closing turn.
 
-    `stay` is the fallback that the run goes on with for now.
+    `stay` is the fallback that the run goes on with for now, `withheld` names tools that are not
+    on offer.
     """
 
     step: int  # 1 for the first reply
@@ -21,6 +22,7 @@ class CallModel:
     allow_calls: bool
     seconds_left: float | None
     stay: Stay | None = None
+    withheld: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from worker.core.digest import arguments_hash
 from worker.core.effects import Finish
 from worker.core.events import Ended, HandedOff, ModelFailed
-from worker.core.gate import INVENTED_VALUE, Evidence, enforce
+from worker.core.fitting import ToolWords
+from worker.core.gate import INVENTED_VALUE, Evidence, enforce, with_suspects
 from worker.core.honesty import manifest, with_notes
 from worker.core.limits import Status
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall
@@ -133,16 +135,33 @@ def observations(loop: Loop) -> list[tuple[ToolCall, Observation]]:
     return rows
 
 
-def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") -> Result:
-    """Build the result of a run, with everything in it that the caller must not miss."""
+def degraded_rows(loop: Loop) -> list[tuple[str, Observation]]:
+    """Every observation of the run by the name of its tool, and a row for each tool it lacked."""
+    named = [(call.name, observation) for call, observation in observations(loop)]
+    return [*named, *loop.offering.skipped(loop.language)]
+
+
+def result_of(
+    loop: Loop,
+    finish: Finish,
+    *,
+    ended_at: float,
+    worker: str = "",
+    words: Sequence[ToolWords] = (),
+) -> Result:
+    """Build the result of a run, with everything in it that the caller must not miss.
+
+    `words` say what the tools of the run are about.
+    """
     assert loop.started is not None
     rows = observations(loop)
     named = [(call.name, observation) for call, observation in rows]
-    answer, is_altered = enforce(
-        finish.answer, evidence_of(loop, named), action=loop.limits.honesty_gate
-    )
+    evidence = evidence_of(loop, named)
+    evidence = with_suspects(evidence, finish.answer, loop.offering.skipped(loop.language), words)
+    answer, is_altered = enforce(finish.answer, evidence, action=loop.limits.honesty_gate)
     if answer or finish.status == Status.COMPLETED:
-        answer = with_notes(answer, named, language=loop.language)
+        unsaid = [*named, *loop.offering.unsaid(loop.language)]
+        answer = with_notes(answer, unsaid, language=loop.language)
     return Result(
         task_id=str(loop.started.task["id"]),
         session_id=loop.started.task.get("session_id"),
@@ -150,7 +169,7 @@ def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") 
         answer=answer,
         steps=loop.replies,
         tool_calls=tuple(_record(call, observation) for call, observation in rows),
-        degraded=manifest(named),
+        degraded=manifest(degraded_rows(loop)),
         model_calls=loop.usage.model_calls,
         prompt_tokens=loop.usage.prompt_tokens,
         completion_tokens=loop.usage.completion_tokens,
@@ -166,12 +185,15 @@ def result_of(loop: Loop, finish: Finish, *, ended_at: float, worker: str = "") 
 
 
 def evidence_of(loop: Loop, named: list[tuple[str, Observation]]) -> Evidence:
-    """What the model of a run could know, with its observations by the names of the tools."""
+    """What the model of a run could know, with its observations by the names of the tools.
+
+    A tool that the run lacked counts as long as the question is about it.
+    """
     assert loop.started is not None
     history = (str(message.get("content") or "") for message in loop.started.history)
     return Evidence(
         question=str(loop.started.task["input"]),
-        observed=named,
+        observed=[*named, *loop.offering.concerned(loop.language)],
         told=(*history, loop.started.system_prompt),
         language=loop.language,
     )

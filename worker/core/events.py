@@ -122,6 +122,27 @@ class StateKept:
 
 
 @dataclass(frozen=True, slots=True)
+class Away:
+    """A tool whose breaker is open, as it was when the model was asked."""
+
+    tool: str
+    reason: str  # breaker_open | trial_in_flight | forced_open
+    stub: str | None = None
+    retry_after_seconds: float | None = None
+    offered: bool = False  # it may still give an old value, or has another source
+    concerns: bool = False  # the question is about it
+    instead: tuple[str, ...] = ()  # tools on offer that are about the same
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsChanged:
+    """Other tools are away than at the request before: all of them, not only the new ones."""
+
+    at: float
+    away: tuple[Away, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HandedOff:
     """A rule found that a person has to take over; what the rules say later changes nothing."""
 
@@ -194,6 +215,7 @@ Event = (
     | JobStarted
     | JobPolled
     | StepsChanged
+    | ToolsChanged
     | HandedOff
     | StateKept
     | Parked

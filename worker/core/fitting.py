@@ -148,6 +148,20 @@ def fitting(question: str, tools: Sequence[ToolWords]) -> tuple[Fit, ...]:
     return tuple(sorted((f for f in scored if f.points >= ENOUGH), key=lambda f: -f.points))
 
 
+def may_need_a_tool(question: str) -> bool:
+    """Whether the question is not plainly one that no tool has to answer."""
+    text = _asked_part(question)
+    return not (_NEEDS_NO_TOOL.search(text) or _ARITHMETIC.fullmatch(text))
+
+
+def is_about(text: str, tool: ToolWords) -> bool:
+    """Whether a statement is about what the tool tells."""
+    subjects = (subject for subject in SUBJECTS if subject.name in tool.subjects)
+    if any(subject.asked.search(text) or subject.told.search(text) for subject in subjects):
+        return True
+    return _Asked(_asked_part(text)).points(tool) >= ENOUGH
+
+
 def things(fits: Sequence[Fit]) -> int:
     """How many different things are asked for: tools that share a subject are for one of them."""
     covered: set[str] = set()

@@ -11,11 +11,12 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import islice
 
 from worker.core.figures import Figure, Kind, figures
+from worker.core.fitting import ToolWords, is_about, may_need_a_tool
 from worker.core.honesty import with_notes
 from worker.core.messages import Observation, Source
 from worker.core.task import Symptom
@@ -36,6 +37,7 @@ _SENTENCE = re.compile(
 )
 _LISTED = re.compile(r"[、,;\uff0c\uff1b和与及跟]|\b(?:and|or)\b")
 _CODE = re.compile(r"[0-9]{4,}")
+_OF_MONEY = frozenset({"quote", "price", "rate", "balance", "invoice"})
 _DAYS = {"昨": -1, "yesterday": -1, "明": 1, "tomorrow": 1, "后天": 2}
 
 
@@ -150,6 +152,35 @@ def enforce(answer: str, evidence: Evidence, *, action: str = "replace") -> tupl
         if text:
             return f"{text}\n{FIGURES_REMOVED[evidence.language]}", True
     return _replacement(evidence), True
+
+
+def with_suspects(
+    evidence: Evidence,
+    answer: str,
+    lacked: Iterable[tuple[str, Observation]],
+    words: Iterable[ToolWords],
+) -> Evidence:
+    """Add to the evidence the tools that the run lacked and the answer has figures of.
+
+    The question did not sound as if it were about them, and a sentence of the answer is, with a
+    figure that nobody told: asked "and ACME?", a model may well give a price.
+    """
+    by_name = {each.name: each for each in words}
+    known = {name for name, _ in evidence.observed}
+    found = [(name, row) for name, row in lacked if name not in known and name in by_name]
+    if not found or not may_need_a_tool(evidence.question):
+        return evidence
+    invented = [s for s in _SENTENCE.findall(answer) if _verdict(s, evidence).invented]
+    suspects = [
+        (name, row) for name, row in found if any(_tells(s, by_name[name]) for s in invented)
+    ]
+    return replace(evidence, observed=[*evidence.observed, *suspects])
+
+
+def _tells(sentence: str, tool: ToolWords) -> bool:
+    if is_about(sentence, tool):
+        return True
+    return bool(tool.subjects & _OF_MONEY) and any(f.money for f in figures(sentence))
 
 
 def _verdict(answer: str, evidence: Evidence) -> GateVerdict:

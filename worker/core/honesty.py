@@ -81,7 +81,7 @@ def with_notes(answer: str, observed: Iterable[tuple[str, Observation]], *, lang
 
 def _note(tool: str, observation: Observation, language: str) -> str | None:
     match observation.source:
-        case Source.STUB:
+        case Source.STUB | Source.SKIPPED if observation.stub:
             return NOTE_STUB[language].format(stub=observation.stub, tool=tool)
         case Source.STALE:
             age = round(observation.age_seconds or 0)
@@ -99,7 +99,7 @@ def _note(tool: str, observation: Observation, language: str) -> str | None:
 
 
 def _is_said(answer: str, tool: str, observation: Observation, *, alone: bool) -> bool:
-    if observation.source is Source.STUB:
+    if observation.source is Source.STUB or observation.stub:
         return bool(observation.stub) and str(observation.stub) in answer
     words = _SAID.get(observation.source)
     if words is None or words.search(answer.lower()) is None:

@@ -33,10 +33,12 @@ from worker.core.events import (
     StateKept,
     StepsChanged,
     ToolReturned,
+    ToolsChanged,
     ToolStarted,
 )
 from worker.core.limits import Limits
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
+from worker.core.offering import Offering
 from worker.core.repetition import Repetition
 from worker.core.staying import Stay, after_reply, still
 from worker.core.steps import after_failures
@@ -61,6 +63,7 @@ class Loop:
         self.parked: Parked | None = None
         self.parked_seconds = 0.0
         self.waiting = Waiting()
+        self.offering = Offering()
         self.ended: Ended | None = None
         self.handed_off: HandedOff | None = None
         self.kept: dict[str, str] = {}  # of each sequential group, as its last call left it
@@ -173,6 +176,7 @@ class Loop:
         within = [c for c in calls if position[c.id] < limit]
         found = self.waiting.sort(within, in_doubt=self._intents, now=now, language=self.language)
         answered = [*found.answered, *((c, refused) for c in calls if position[c.id] >= limit)]
+        answered += self._not_offered(found)
         if found.waiting and not (found.runnable or found.polls or answered):
             return self._park(found)
         return CallTools(
@@ -183,6 +187,16 @@ class Loop:
             approved=frozenset(found.approved),
             polls=tuple(found.polls),
         )
+
+    def _not_offered(self, found: Sorted) -> list[tuple[ToolCall, Observation]]:
+        """Take out the calls of tools that were not on offer; what has begun is left to its end."""
+        rows: list[tuple[ToolCall, Observation]] = []
+        for call in list(found.runnable):
+            told = self.offering.answer(call, self.language)
+            if told is not None and call.id not in self._intents | found.approved:
+                found.runnable.remove(call)
+                rows.append((call, told))
+        return rows
 
     def _park(self, found: Sorted) -> Park:
         until, waiting = found.until, found.waiting
@@ -209,6 +223,7 @@ class Loop:
             allow_calls=left > 1,
             seconds_left=ending.seconds_left(self, now),
             stay=still(self.stay, now),
+            withheld=self.offering.withheld,
         )
 
     def _more_steps(self) -> ChangeSteps | None:
@@ -253,6 +268,8 @@ class Loop:
             case StepsChanged():
                 self._refuse_if_acting(event)
                 self.steps_changed = event
+            case ToolsChanged():
+                self._apply_tools_changed(event)
             case StateKept():
                 self.kept[event.group] = event.kept
             case HandedOff():
@@ -302,6 +319,12 @@ class Loop:
             runnable = any(call.problem is None for call in reply.calls)
             self.invalid_turns = 0 if runnable else self.invalid_turns + 1
 
+    def _apply_tools_changed(self, event: ToolsChanged) -> None:
+        self._refuse_if_acting(event)
+        assert self._transcript is not None
+        for text in self.offering.apply(event, self.language):
+            self._transcript.note(text, lasting=True)
+
     def _apply_waiting(self, event: ApprovalAsked | Decided | JobStarted | JobPolled) -> None:
         self._call(event.call_id)
         if event.call_id in self.returned:
@@ -325,6 +348,7 @@ class Loop:
         for call, observation in rows:
             self._transcript.result(call, observation)
             self.observed.append((self.replies, call, observation))
+            self.offering.observe(call, observation)
             if not observation.empty:
                 self.empty_results = 0
             elif call.name not in pollers:  # of a poller it says: not yet

@@ -189,9 +189,20 @@ JOB_LATE = {
     ),
 }
 
+DEFAULT_STUB = {"zh": "{tool} 暂不可用", "en": "{tool} is unavailable"}
+TOOL_BACK = {
+    "zh": "[{tool} 已恢复,可以调用。]",
+    "en": "[{tool} is available again and may be called.]",
+}
+
 PROGRESS_STARTED = {"zh": "开始处理", "en": "Started"}
 PROGRESS_TOOL = {"zh": "正在调用 {tool}…", "en": "Calling {tool} …"}
 PROGRESS_DEGRADED = {"zh": "{tool} 已降级:{reason}", "en": "{tool} degraded: {reason}"}
+PROGRESS_AWAY = {
+    "zh": "暂不提供:{tools}",
+    "en": "Not offered for now: {tools}",
+}
+PROGRESS_BACK = {"zh": "所有工具都已恢复", "en": "All tools are back"}
 PROGRESS_RESUMED = {
     "zh": "重新接手(第 {delivery} 次投递)",
     "en": "Taken up again (delivery {delivery})",

@@ -34,9 +34,16 @@ class Transcript:
             {"role": "tool", "tool_call_id": call.id, "content": observation.content}
         )
 
-    def note(self, text: str) -> None:
-        """Tell the model something with the next request."""
-        if text not in self._notes:
+    def note(self, text: str, *, lasting: bool = False) -> None:
+        """Tell the model something with the next request.
+
+        `lasting` stays in the history also where there is no result that it could ride on: what
+        was said once need not be said again, and later requests begin like this one.
+        """
+        if lasting and not self._results:
+            self._system = f"{self._system}\n{text}"
+            self._system_message = Message({"role": "system", "content": self._system})
+        elif text not in self._notes:
             self._notes.append(text)
 
     def messages(self, *, passing_note: str | None = None) -> list[Message]:

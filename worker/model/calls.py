@@ -57,12 +57,18 @@ def id_source(source: random.Random | None = None) -> Callable[[], str]:
 
 
 class CallReader:
-    """Reads the calls of one reply against the tools that were on offer."""
+    """Reads the calls of one reply against the tools that were on offer, and those withheld."""
 
     def __init__(
-        self, tools: Sequence[OfferedTool], *, max_argument_bytes: int, new_id: Callable[[], str]
+        self,
+        tools: Sequence[OfferedTool],
+        withheld: Sequence[OfferedTool] = (),
+        *,
+        max_argument_bytes: int,
+        new_id: Callable[[], str],
     ) -> None:
         self._tools = tools
+        self._known = (*tools, *withheld) if withheld else tools
         self._max_bytes = max_argument_bytes
         self._new_id = new_id
         self._ids: set[str] = set()
@@ -76,7 +82,7 @@ class CallReader:
 
     def _add(self, raw: RawCall) -> None:
         said = said_name(raw.name)
-        tool = find_tool(said, self._tools)
+        tool = find_tool(said, self._known)
         try:
             arguments = read_arguments(raw.arguments, max_bytes=self._max_bytes)
         except BadArguments as error:

@@ -235,7 +235,11 @@ class _Asked:
                 continue
             self.first_chunk_seconds = raw.first_chunk_seconds
             return normalise(
-                raw.body, self.request.tools, new_id=self.model.new_id, limits=self.model.limits
+                raw.body,
+                self.request.tools,
+                withheld=self.request.withheld,
+                new_id=self.model.new_id,
+                limits=self.model.limits,
             )
 
     async def _send(self, seconds: float) -> RawReply:

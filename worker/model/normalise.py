@@ -50,10 +50,13 @@ def normalise(
     raw: Any,
     tools: Sequence[OfferedTool],
     *,
+    withheld: Sequence[OfferedTool] = (),
     new_id: Callable[[], str],
     limits: NormaliseLimits = DEFAULT_LIMITS,
 ) -> Reply:
     """Read a decoded reply. Never returns a call that may have been cut.
+
+    `withheld` are tools that were not on offer and whose calls are read all the same.
 
     Raises ModelError when the body is an error or no reply at all; then nothing in it was used.
     """
@@ -61,7 +64,11 @@ def normalise(
     message = sound(message)
     reason = choice.get("finish_reason")
     reason = reason if isinstance(reason, str) and reason else None
-    reply = _read(message, reason, tools, limits, new_id)
+    reader = CallReader(
+        tools, withheld, max_argument_bytes=limits.max_argument_bytes, new_id=new_id
+    )
+    recovers = bool(tools or withheld) and limits.recover_text_calls
+    reply = _read(message, reason, reader, recovers=recovers)
     return replace(
         reply,
         usage=read_usage(raw.get("usage")),
@@ -106,9 +113,9 @@ def _not_a_reply(message: str) -> ModelError:
 def _read(
     message: dict[str, Any],
     reason: str | None,
-    tools: Sequence[OfferedTool],
-    limits: NormaliseLimits,
-    new_id: Callable[[], str],
+    reader: CallReader,
+    *,
+    recovers: bool,
 ) -> Reply:
     spoken = said(message.get("content"))
     refusal = _refusal(message)
@@ -119,11 +126,10 @@ def _read(
         return Reply(ReplyKind.REFUSED, refusal or text, _echo(message, None))
     if lowered.startswith(_FILTERED):
         return Reply(ReplyKind.CONTENT_FILTERED, text, _echo(message, None))
-    reader = CallReader(tools, max_argument_bytes=limits.max_argument_bytes, new_id=new_id)
     asked = _asked_calls(message)
     if asked:
         return _with_calls(message, text, reader.read(asked), cut)
-    found = find_calls(text) if tools and limits.recover_text_calls and text else None
+    found = find_calls(text) if recovers and text else None
     if found is not None:
         reply = _with_text_calls(message, found, reader, cut=cut, hidden=spoken[: -len(text)])
         if reply is not None:

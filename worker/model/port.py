@@ -32,13 +32,15 @@ class ModelRequest:
     """One logical request: the whole conversation and the tools on offer.
 
     `allow_calls=False` is the closing turn: tools stay, tool_choice is `none` (decisions.md 7).
-    `seconds_left` is the time until the task's deadline, None when it has none. `stay` is the
-    fallback that the run was moved to. `run_id` scopes nothing but telemetry.
+    `withheld` are tools that are not on offer for now: a call of one is read like any other, and
+    the caller answers it. `seconds_left` is the time until the task's deadline, None when it has
+    none. `stay` is the fallback that the run was moved to. `run_id` scopes nothing but telemetry.
     """
 
     messages: Sequence[Message]
     tools: Sequence[OfferedTool] = ()
     allow_calls: bool = True
+    withheld: Sequence[OfferedTool] = ()
     seconds_left: float | None = None
     run_id: str = ""
     stay: Stay | None = None

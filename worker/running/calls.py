@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from worker.core.digest import arguments_hash, idempotency_key
 from worker.core.effects import CallTools
-from worker.core.events import Event, ToolReturned, ToolStarted
+from worker.core.events import Away, Event, ToolReturned, ToolStarted
 from worker.core.messages import Observation, Source, ToolCall
 from worker.core.observing import called_off, refused, unknown_outcome
 from worker.core.task import Task
@@ -61,6 +61,11 @@ class ToolCaller:
         self._clock = clock
         self._wall = wall
         self.interruptions = Interruptions()
+
+    def away(self, names: Iterable[str]) -> list[Away]:
+        """Tell which of these tools their breakers keep away now. Takes nothing."""
+        tools = (self._registry.get(name) for name in names)
+        return self._guards.away([tool for tool in tools if tool is not None], self._clock())
 
     async def perform(self, effect: CallTools, task: Task, recorder: Recorder) -> None:
         """Answer every call of the effect; each observation is journaled as it comes.

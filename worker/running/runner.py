@@ -8,7 +8,7 @@ from typing import Any
 
 from worker.core.diagnosis import diagnose
 from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, Finish, Park
-from worker.core.ending import observations, result_of
+from worker.core.ending import degraded_rows, observations, result_of
 from worker.core.errors import ModelError
 from worker.core.events import (
     Ended,
@@ -24,6 +24,7 @@ from worker.core.fitting import ToolWords, words_of
 from worker.core.limits import Status, final_status
 from worker.core.loop import Loop
 from worker.core.messages import Reply, ReplyKind
+from worker.core.offering import concerning
 from worker.core.opening import Opening, limits_of, open_run
 from worker.core.settlement import Deliveries, Settlement, settle_ended, settle_parked
 from worker.core.task import Result, Task
@@ -160,6 +161,8 @@ class Runner:
                 await recorder.record(ended)
             effect = loop.next(self._wall())
             match effect:
+                case CallModel() if self._tools_changed(loop, recorder):
+                    continue  # the request has to be made again, with what was learned
                 case CallModel():
                     await self._step(effect, task, recorder, offered)
                 case CallTools():
@@ -172,6 +175,27 @@ class Runner:
                     await recorder.record(changed)
                 case _:
                     return effect
+
+    def _tools_changed(self, loop: Loop, recorder: Recorder) -> bool:
+        """Note which tools their breakers keep away, if that is not as it was.
+
+        Written with the reply: until then nobody has acted on it.
+        """
+        assert loop.started is not None
+        names = self._still_there(loop)
+        away = self._caller.away(names)
+        if away:
+            away = concerning(
+                away,
+                question=str(loop.started.task["input"]),
+                history=loop.started.history,
+                words=self._words_of(names),
+                called=frozenset(call.name for _, call, _ in loop.observed),
+            )
+        change = loop.offering.change(away, self._wall())
+        if change is not None:
+            recorder.defer(change)
+        return change is not None
 
     async def _step(
         self, effect: CallModel, task: Task, recorder: Recorder, offered: list[OfferedTool]
@@ -193,14 +217,7 @@ class Runner:
     async def _think(
         self, effect: CallModel, task: Task, recorder: Recorder, offered: list[OfferedTool]
     ) -> None:
-        request = ModelRequest(
-            messages=effect.messages,
-            tools=offered,
-            allow_calls=effect.allow_calls,
-            seconds_left=effect.seconds_left,
-            run_id=task.id,
-            stay=effect.stay,
-        )
+        request = _request(effect, task, offered)
         try:
             reply = await self._reply(request, recorder)
         except Interrupted:
@@ -263,14 +280,15 @@ class Runner:
             hold = settlement.delay_seconds
             await self._journal.release(recorder.run, hold_seconds=hold)
             return RunEnd(settlement)
-        result = result_of(loop, effect, ended_at=now, worker=self._worker)
+        words = self._words_of(self._still_there(loop))
+        result = result_of(loop, effect, ended_at=now, worker=self._worker, words=words)
         result = replace(
             result,
             trace_id=self._telemetry.trace_id(),
             redrives=recorder.run.redrives,
             diagnosis=(
                 *result.diagnosis,
-                *diagnose(loop, effect, self._words_of(self._still_there(loop))),
+                *diagnose(loop, effect, words),
                 *map(broken_rule, sorted(recorder.broken_rules)),
             ),
         )
@@ -293,6 +311,28 @@ class Runner:
         )
 
 
+def _request(effect: CallModel, task: Task, offered: list[OfferedTool]) -> ModelRequest:
+    """The request of a step: without the tools that are withheld, but never of another form.
+
+    A history with results and no tools at all is refused by some servers, so when nothing else is
+    left, all stay in the schema and none may be called.
+    """
+    withheld = [tool for tool in offered if tool.name in effect.withheld]
+    tools = [tool for tool in offered if tool.name not in effect.withheld] if withheld else offered
+    allow_calls = effect.allow_calls
+    if not tools and any(message.role == "tool" for message in effect.messages):
+        tools, allow_calls = offered, False
+    return ModelRequest(
+        messages=effect.messages,
+        tools=tools,
+        allow_calls=allow_calls,
+        withheld=withheld,
+        seconds_left=effect.seconds_left,
+        run_id=task.id,
+        stay=effect.stay,
+    )
+
+
 def _describe(operation: RunLoop, loop: Loop, now: float) -> None:
     operation.total_steps = loop.replies
     operation.max_steps = loop.max_steps
@@ -300,11 +340,12 @@ def _describe(operation: RunLoop, loop: Loop, now: float) -> None:
     operation.cost = loop.usage.cost
     operation.end_time = max(now, operation.start_time)
     operation.final_status = final_status(operation.status) if operation.status else "error"
-    rows = observations(loop)
     operation.degraded = tuple(
-        str(o.source) for _, o in rows if o.source not in ("live", "error") or o.dependency_failed
+        str(o.source)
+        for _, o in degraded_rows(loop)
+        if o.source not in ("live", "error") or o.dependency_failed
     )
-    operation.tool_calls = len(rows)
+    operation.tool_calls = len(observations(loop))
     operation.models = loop.models
     operation.model_calls = loop.usage.model_calls
     operation.prompt_tokens = loop.usage.prompt_tokens

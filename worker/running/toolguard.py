@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import orjson
 
+from worker.core.events import Away
+from worker.core.messages import Source
 from worker.guard.guards import Guards
 from worker.guard.policy import AttemptInfo, CallPolicy, Fallback, GuardPolicy, LastGood, Outcome
 from worker.guardsettings import GuardOverride, GuardSettings
@@ -15,6 +17,8 @@ from worker.registry import Tool
 from worker.toolcontext import ToolContext
 from worker.toolresult import normalise_result
 
+# What a breaker says while no call gets through; throttling passes by itself, and soon.
+_OPEN = frozenset({"breaker_open", "forced_open", "trial_in_flight"})
 _GUARD_FIELDS = {each.name for each in fields(GuardPolicy)}
 
 
@@ -33,6 +37,32 @@ class ToolGuards:
         self._overrides = overrides
         self._last_good = last_good
         self._policies: dict[str, CallPolicy] = {}
+        self._live_at: dict[str, float] = {}  # when a tool with a stale rung last gave a value
+
+    def away(self, tools: Iterable[Tool], now: float) -> list[Away]:
+        """Tell which tools would be rejected by their breaker now. Takes nothing, no trial either.
+
+        A tool stays on offer while it may give something better than its stub: from another source,
+        or a value of its own that is not too old. `now` is monotonic.
+        """
+        found = []
+        for tool in tools:
+            guard = self._guards.find(tool.dependency)
+            objection = guard.peek() if guard is not None else None
+            if objection is None or objection.reason not in _OPEN:
+                continue
+            at, limit = self._live_at.get(tool.name), tool.stale_seconds
+            has_old = at is not None and limit is not None and now - at <= limit
+            found.append(
+                Away(
+                    tool.name,
+                    objection.reason,
+                    tool.stub,
+                    objection.retry_after_seconds,
+                    offered=has_old or tool.alternative is not None,
+                )
+            )
+        return found
 
     async def call(
         self, tool: Tool, arguments: dict[str, Any], context: ToolContext, *, max_chars: int
@@ -53,7 +83,7 @@ class ToolGuards:
                 value = tool.call(arguments, context)
                 return shaped(value, tool, max_chars, context.language)
 
-        return await self._guards.get(tool.dependency).call(
+        outcome = await self._guards.get(tool.dependency).call(
             attempt,
             self._policy(tool),
             deadline=context.deadline,
@@ -64,6 +94,9 @@ class ToolGuards:
                 arguments=_Asked(arguments, context, max_chars),
             ),
         )
+        if tool.stale_seconds and outcome.source is Source.LIVE:
+            self._live_at[tool.name] = context.clock()
+        return outcome
 
     async def verify(
         self, tool: Tool, arguments: dict[str, Any], context: ToolContext, *, max_chars: int

@@ -35,6 +35,7 @@ KINDS: dict[str, type[Any]] = {
     "job_started": events.JobStarted,
     "job_polled": events.JobPolled,
     "steps_changed": events.StepsChanged,
+    "tools_changed": events.ToolsChanged,
     "handed_off": events.HandedOff,
     "state_kept": events.StateKept,
     "parked": events.Parked,
@@ -52,7 +53,7 @@ _HEADS = {
 }
 _FIELDS = {
     kind: frozenset(field.name for field in dataclasses.fields(kind))
-    for kind in (*KINDS.values(), Observation, Reply, ToolCall, Usage)
+    for kind in (*KINDS.values(), events.Away, Observation, Reply, ToolCall, Usage)
 }
 # What orjson cannot write (a lone surrogate, an integer beyond 64 bits) is written by json. The
 # blank in front, which JSON allows, sends it back to json: orjson would not read it the same.
@@ -127,6 +128,8 @@ def _event(envelope: Data) -> Event:
         data["reply"] = _reply(data["reply"])
     elif kind is events.ToolReturned:
         data["observation"] = _observation(data["observation"])
+    elif kind is events.ToolsChanged:
+        data["away"] = tuple([_away(each) for each in data["away"]])
     elif kind is events.Started:
         data["tools"] = tuple(data["tools"])
         data["pollers"] = tuple(data.get("pollers", ()))
@@ -140,6 +143,11 @@ def _build(kind: type[Any], data: Data) -> Any:
     except TypeError:
         # A newer worker may have added fields that have defaults: they do not concern us.
         return kind(**{name: value for name, value in data.items() if name in _FIELDS[kind]})
+
+
+def _away(data: Data) -> events.Away:
+    data["instead"] = tuple(data.get("instead", ()))
+    return cast(events.Away, _build(events.Away, data))
 
 
 def _reply(data: Data) -> Reply:

@@ -13,6 +13,8 @@ from typing import Any
 
 from worker.core.task import Result
 from worker.core.texts import (
+    PROGRESS_AWAY,
+    PROGRESS_BACK,
     PROGRESS_DEGRADED,
     PROGRESS_DONE,
     PROGRESS_ENDED,
@@ -91,6 +93,8 @@ class Narrator:
                 return self._returned(data["call_id"], data["observation"])
             case "steps_changed":
                 return PROGRESS_STEPS[self._language].format(steps=data["max_steps"])
+            case "tools_changed":
+                return self._away(data["away"])
             case "handed_off":
                 return PROGRESS_HANDED_OFF[self._language].format(reason=data["reason"])
             case "parked":
@@ -105,6 +109,12 @@ class Narrator:
         self._tools.update({call["id"]: call["name"] for call in calls})
         lines = [PROGRESS_TOOL[self._language].format(tool=call["name"]) for call in calls]
         return "\n".join(lines) or None
+
+    def _away(self, away: Iterable[Mapping[str, Any]]) -> str | None:
+        tools = ", ".join(each["tool"] for each in away if not each.get("offered"))
+        if tools:
+            return PROGRESS_AWAY[self._language].format(tools=tools)
+        return PROGRESS_BACK[self._language] if not away else None
 
     def _returned(self, call_id: str, observation: Mapping[str, Any]) -> str:
         tool = self._tools.get(call_id, call_id)
