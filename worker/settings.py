@@ -20,7 +20,6 @@ from worker.handoffsettings import HandoffRule
 from worker.loopsettings import LoopSettings, Prices, StepSettings, StepsPolicy
 from worker.section import Names, Seconds, Section
 from worker.sessionsettings import SessionSettings
-from worker.waitingsettings import WaitingSettings
 
 
 class QueueSettings(Section):
@@ -182,7 +181,6 @@ class Settings(Section):
     trace_queue: Literal["parent", "link"] = Field(
         "parent", description="parent: a first delivery continues the caller's trace."
     )
-    waiting: WaitingSettings = Field(default_factory=WaitingSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
 
     def stand_ins(self) -> tuple[FallbackModel, ...]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.history import cut, is_paired, repaired, tokens_of, turns
+from worker.core.history import cut, is_paired, repaired, tokens_of, turns, without_calls
 
 
 def turn(number, answered=True):
@@ -16,7 +16,7 @@ def turn(number, answered=True):
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [{"id": f"h{number}", "type": "function", "function": {}}],
+            "tool_calls": [{"id": f"h{number}", "type": "function", "function": {"name": "price"}}],
         },
     ]
     if answered:
@@ -51,6 +51,68 @@ def test_an_empty_call_list_is_never_sent():
     message = {"role": "assistant", "content": "hi", "tool_calls": []}
 
     assert repaired([message], language="en") == [{"role": "assistant", "content": "hi"}]
+
+
+def test_what_is_no_message_is_dropped():
+    """A conversation that somebody else wrote costs what cannot be sent, and nothing beside it."""
+    junk = [None, 7, "hello", [], {}, {"role": "critic", "content": "x"}, {"role": ["user"]}]
+    empty = [{"role": "user"}, {"role": "user", "content": ""}, {"role": "assistant", "content": 7}]
+
+    assert repaired([*junk, *turn(1), *empty], language="en") == turn(1)
+
+
+def test_calls_that_cannot_be_sent_back_are_dropped():
+    """Without an id or a name, or twice under one id; the rest of the reply stays, paired."""
+    named = {"name": "price"}
+    bad = [7, {}, {"id": "x"}, {"id": "x", "function": {}}, {"function": named}]
+    bad += [{"id": ["x"], "function": named}, {"id": "h1", "function": named}]
+    good = turn(1)
+    asking = {**good[1], "tool_calls": [*good[1]["tool_calls"], *bad]}
+
+    assert repaired([good[0], asking, good[2]], language="en") == good
+    hopeless = {"role": "assistant", "content": "let me see", "tool_calls": bad[:5]}
+    assert repaired([good[0], hopeless, good[2]], language="en") == [
+        good[0],
+        {"role": "assistant", "content": "let me see"},
+    ]
+
+
+anything = st.sampled_from([None, True, 7, "", "a", "user", [], ["a"], {}, {"id": "a"}, [{}]])
+calls = st.lists(
+    st.fixed_dictionaries(
+        {"id": st.sampled_from("abc") | anything, "function": st.just({"name": "f"}) | anything}
+    )
+    | anything,
+    max_size=3,
+)
+wild = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool", "system"]) | anything},
+    optional={
+        "content": st.just("x") | anything,
+        "tool_calls": calls | anything,
+        "tool_call_id": st.sampled_from("abc") | anything,
+    },
+)
+
+
+@given(st.lists(wild | anything, max_size=8))
+def test_whatever_was_stored_comes_out_paired(messages):
+    """Any JSON at all: nothing is raised, every call is paired, and it is so for good."""
+    fixed = repaired(messages, language="en")
+
+    assert is_paired(fixed)
+    assert repaired(fixed, language="en") == fixed
+    assert is_paired(without_calls(fixed))
+    assert not any(m.get("tool_calls") for m in without_calls(fixed))
+    assert all(m.get("content") or m.get("tool_calls") or m["role"] == "tool" for m in fixed)
+
+
+def test_a_run_without_tools_is_told_no_calls():
+    """What was said stays; calls in a request that names no tool are refused by some servers."""
+    answer = {"role": "assistant", "content": "12.50"}
+
+    assert without_calls([*turn(1), answer]) == [turn(1)[0], answer]
+    assert without_calls([turn(1)[0], answer]) == [turn(1)[0], answer]
 
 
 @given(st.integers(0, 8), st.integers(1, 30), st.one_of(st.none(), st.integers(0, 400)))
@@ -129,7 +191,7 @@ def test_pairing_is_told(order, expected):
 
 def test_results_in_another_order_are_not_paired():
     """Results stand in call order."""
-    calls = [{"id": name, "type": "function", "function": {}} for name in "ab"]
+    calls = [{"id": name, "type": "function", "function": {"name": "price"}} for name in "ab"]
     asking = {"role": "assistant", "content": None, "tool_calls": calls}
     results = [{"role": "tool", "tool_call_id": name, "content": "1"} for name in "ab"]
 

@@ -12,6 +12,7 @@ from worker.core.settlement import (
     settle_ended,
     settle_handed_back,
     settle_parked,
+    settle_session_busy,
 )
 
 FIRST = Deliveries(1, 5, backoff_seconds=2.0, backoff_seconds_max=10.0)
@@ -65,3 +66,28 @@ def test_every_status_is_good_or_bad_or_not_counted():
         counted_bad = status in BAD_FOR_OBJECTIVE or status in NOT_COUNTED
         assert (final_status(status) == "error") == counted_bad
     assert final_status("no_information") == final_status("handoff") == "success"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "handings", "seconds"),
+    [(0, 1, 0.2), (0, 2, 0.4), (0, 9, 5.0), (1, 1, 0.8), (3, 2, 6.4), (3, 9, 20.0), (99, 1, 60.0)],
+)
+def test_who_waits_for_a_session_looks_seldom(ahead, handings, seconds):
+    """Longer with each look and with each one in front; a wake brings it when its turn comes."""
+    settled = settle_session_busy(ahead, handings)
+
+    assert (settled.action, settled.counted) == ("release", False)
+    assert settled.delay_seconds == pytest.approx(seconds)
+
+
+def test_a_long_line_hardly_looks_at_all():
+    """Of a hundred that wait for a session for a minute, each looks about twice."""
+    looks = 0
+    for ahead in range(100):
+        waited, handings = 0.0, 0
+        while waited < 60.0:
+            handings += 1
+            waited += settle_session_busy(ahead, handings).delay_seconds
+
+        looks += handings
+    assert looks < 200

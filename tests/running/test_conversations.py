@@ -8,6 +8,7 @@ import time
 import pytest
 
 from worker import Task, tool
+from worker.core import settlement
 from worker.core.errors import ModelError
 from worker.core.history import is_paired
 from worker.core.limits import Status
@@ -126,7 +127,14 @@ async def test_tasks_of_a_session_run_one_after_another(start, engine):
             assert len(request.messages) == 2 + 2 * number
 
 
-async def test_waiting_costs_few_claims(start, engine):
+@pytest.fixture
+def patient(monkeypatch):
+    """Who waits for a session never looks again by itself: only a wake brings it."""
+    monkeypatch.setattr(settlement, "_BUSY_SECONDS", 60.0)
+    monkeypatch.setattr(settlement, "_BUSY_SECONDS_EACH", 60.0)
+
+
+async def test_waiting_costs_few_claims(start, engine, patient):
     """Who waits is parked until it is woken: two claims each, and no slot is held."""
     gate = Gate(held=["first"])
     names = [f"t{number}" for number in range(20)]
@@ -138,30 +146,29 @@ async def test_waiting_costs_few_claims(start, engine):
         await until(lambda: busy(worker) >= len(names))
         beside = await worker.submit(Task("beside", "beside"))
         await results(worker, [beside])
-        slots = len(worker.consumer.held)
+        await until(lambda: len(worker.consumer.held) == 1)
         gate.held["first"].set()
         await results(worker, names)
         claimed = sum(c.messages for c in worker.ears.of(QueueCall, "settled") if c.name == "claim")
 
-        assert slots <= 2  # the first, and who looks again just now
         assert gate.asked == ["first", "beside", *names]
-        assert claimed <= 2 + 4 * len(names)
+        assert claimed == 2 + 2 * len(names)
+        assert busy(worker) == len(names)
 
 
-async def test_who_waits_comes_at_once(start):
-    """The end of one task wakes the next: it does not wait for its delay to pass."""
-    gate = Gate(held=["t1"])
-    async with start(otherwise=gate) as worker:
-        for name in ("t1", "t2"):
-            await worker.submit(Task(name, name, session_id="s"))
-        # So often that its next delay is by far longer than what an answer takes.
-        released = await until(lambda: worker.ears.of(TaskSettled)[3:])
-        gate.held["t1"].set()
-        began = time.monotonic()
-        await results(worker, ["t2"])
+async def test_who_is_not_woken_looks_again(start, engine):
+    """Nobody is left who could wake it: then its delay brings it."""
+    async with start(otherwise=Gate(), queue_url=engine) as worker:
+        held = await worker.store.open(
+            "other", owner="x", lease_seconds=9, session=SessionClaim("s")
+        )
+        await worker.submit(Task("t1", "t1", session_id="s"))
+        await until(lambda: busy(worker) >= 2)
+        await worker.store.release(held.run)
 
-        assert time.monotonic() - began < released[0].delay_seconds == 1.6
-        assert busy(worker) == 4
+        assert (await results(worker, ["t1"]))[0].answer == "re t1"
+        delays = [settled.delay_seconds for settled in worker.ears.of(TaskSettled)]
+        assert delays[:2] == [0.2, 0.4]
 
 
 async def test_a_task_that_is_to_be_tried_again_keeps_its_session(start, engine):

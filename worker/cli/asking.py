@@ -15,6 +15,7 @@ from worker.cli.exits import UNREACHABLE, USAGE, CommandFailed
 from worker.cli.output import Paint, tell
 from worker.cli.remote import no_answer
 from worker.cli.tasks import print_result, read_text
+from worker.core.history import ROLES
 
 if TYPE_CHECKING:
     from worker.app import Worker
@@ -42,7 +43,6 @@ examples:
 exit codes: 0 answered · 2 wrong usage or settings · 3 not answered, or handed over to a person
             4 the model is out of reach
 """
-_ROLES = ("system", "user", "assistant", "tool")
 
 
 def configure_ask(parser: argparse.ArgumentParser) -> None:
@@ -155,8 +155,8 @@ def _history(file: str) -> list[dict[str, Any]]:
     if not isinstance(messages, list):
         raise CommandFailed(f"--history {file}: must be a JSON list of messages", code=USAGE)
     for number, message in enumerate(messages):
-        if not isinstance(message, dict) or message.get("role") not in _ROLES:
+        if not isinstance(message, dict) or message.get("role") not in ROLES:
             raise CommandFailed(
-                f"--history {file}: message {number} needs a role: {', '.join(_ROLES)}", code=USAGE
+                f"--history {file}: message {number} needs a role: {', '.join(ROLES)}", code=USAGE
             )
     return messages

@@ -9,38 +9,80 @@ from typing import Any
 from worker.core.texts import INTERRUPTED
 
 RawMessage = dict[str, Any]
+ROLES = ("system", "user", "assistant", "tool")
 BYTES_OF_TOKEN = 3
 TOKENS_OF_MESSAGE = 4  # for what stands around the text of each
 
 
-def repaired(messages: list[RawMessage], *, language: str) -> list[RawMessage]:
+def repaired(messages: Iterable[Any], *, language: str) -> list[RawMessage]:
     """Pair every call with one result, in call order, directly after it (invariant 2).
 
     A call without a result gets a synthetic one; a result without a call is dropped, because no
-    server accepts it.
+    server accepts it. So is whatever is no message at all: it may have been written by anybody.
     """
+    known = [m for m in messages if isinstance(m, dict) and m.get("role") in ROLES]
     out: list[RawMessage] = []
     index = 0
-    while index < len(messages):
-        message = messages[index]
+    while index < len(known):
+        message = _sound(known[index])
         index += 1
-        if message.get("role") == "tool":
-            continue
-        calls = message.get("tool_calls")
-        if not calls:
-            out.append({k: v for k, v in message.items() if k != "tool_calls"})
+        if message is None:
             continue
         out.append(message)
-        results: dict[Any, RawMessage] = {}
-        while index < len(messages) and messages[index].get("role") == "tool":
-            results.setdefault(messages[index].get("tool_call_id"), messages[index])
+        results: dict[str, RawMessage] = {}
+        while message.get("tool_calls") and index < len(known) and known[index]["role"] == "tool":
+            answered = known[index].get("tool_call_id")
+            if isinstance(answered, str) and isinstance(known[index].get("content"), str | list):
+                results.setdefault(answered, known[index])
             index += 1
         out += [
             results.get(call["id"])
             or {"role": "tool", "tool_call_id": call["id"], "content": INTERRUPTED[language]}
-            for call in calls
+            for call in message.get("tool_calls", ())
         ]
     return out
+
+
+def without_calls(messages: list[RawMessage]) -> list[RawMessage]:
+    """Keep of each turn what was said in it, for a run that is offered no tools.
+
+    Some servers refuse a conversation with calls in it when the request names no tool.
+    """
+    return [m for m in messages if m["role"] != "tool" and not m.get("tool_calls")]
+
+
+def _sound(message: RawMessage) -> RawMessage | None:
+    """A message in a form that servers accept, without its result; None when there is none."""
+    role, content = message["role"], message.get("content")
+    if role == "tool":
+        return None  # the results of a call are taken together with it
+    calls = _calls(message.get("tool_calls")) if role == "assistant" else []
+    if not calls and not (isinstance(content, str | list) and content):
+        return None
+    sound = {name: value for name, value in message.items() if name != "tool_calls"}
+    if calls:
+        sound["tool_calls"] = calls
+    if not isinstance(content, str | list):
+        sound["content"] = None
+    return sound
+
+
+def _calls(found: Any) -> list[RawMessage]:
+    """The calls that can be sent back: each with an id of its own and the name of a tool."""
+    calls: dict[str, RawMessage] = {}
+    for call in found if isinstance(found, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if (
+            isinstance(function, dict)
+            and _is_name(function.get("name"))
+            and _is_name(call.get("id"))
+        ):
+            calls.setdefault(call["id"], call)
+    return list(calls.values())
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def cut(

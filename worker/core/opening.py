@@ -8,7 +8,7 @@ from typing import Any
 
 from worker.core.events import Started
 from worker.core.fitting import ToolWords
-from worker.core.history import cut, repaired
+from worker.core.history import cut, repaired, without_calls
 from worker.core.limits import Limits
 from worker.core.steps import StepPolicy, decide
 from worker.core.task import Task
@@ -45,8 +45,9 @@ def open_run(
     language = language_of(task.input)
     decided = decide(task, opening.steps, words)
     prompts = SYSTEM_PROMPT if tools else SYSTEM_PROMPT_WITHOUT_TOOLS
+    messages = repaired(history or (), language=language)
     messages = cut(
-        repaired(history or [], language=language),
+        messages if tools else without_calls(messages),
         at_most=opening.history_messages_max,
         tokens_max=opening.history_tokens_max,
     )

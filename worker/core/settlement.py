@@ -99,8 +99,9 @@ def settle_session_busy(ahead: int, handings: int) -> Settlement:
     """A task whose session another run has: hidden, and no delivery used up.
 
     It is woken when its turn comes. The delay is for when nobody is left who could wake it; it
-    grows with each handing, and those further back in the line need not look as often.
+    grows with each handing, and the more so the more wait in front: a long line must not keep a
+    worker from the tasks of others.
     """
     bound = min(_BUSY_SECONDS_EACH * (ahead + 1), _BUSY_SECONDS_MAX)
-    delay = min(_BUSY_SECONDS * 2.0 ** min(handings - 1, 16), bound)
+    delay = min(_BUSY_SECONDS * (ahead + 1) ** 2 * 2.0 ** min(handings - 1, 16), bound)
     return Settlement("release", delay_seconds=delay, counted=False, reason="session busy")

@@ -38,7 +38,6 @@ KINDS: dict[str, type[Any]] = {
     "tools_changed": events.ToolsChanged,
     "handed_off": events.HandedOff,
     "state_kept": events.StateKept,
-    "call_held": events.CallHeld,
     "parked": events.Parked,
     "resumed": events.Resumed,
     "decided": events.Decided,
@@ -103,6 +102,25 @@ def encode_result(result: Result) -> bytes:
 def decode_result(raw: bytes) -> Result:
     """Read what `encode_result` wrote."""
     return result_from_wire(load(raw))
+
+
+def load_turns(bodies: Iterable[bytes]) -> tuple[tuple[Data, ...], int]:
+    """The messages of some turns of a session, and how many turns cannot be read.
+
+    Those are left out: a conversation with a gap is better than one that nobody can go on with.
+    """
+    messages: list[Data] = []
+    unreadable = 0
+    for body in bodies:
+        try:
+            turn = load(body)
+        except (TypeError, ValueError):
+            turn = None
+        if isinstance(turn, list):
+            messages += [message for message in turn if isinstance(message, dict)]
+        else:
+            unreadable += 1
+    return tuple(messages), unreadable
 
 
 def _plain(value: Any) -> Any:

@@ -122,7 +122,7 @@ class SessionShelf:
         session = self._sessions.get((claim.tenant, claim.id))
         if session is None or (now is not None and session.expires_at <= now):
             return ()
-        return tuple(m for body in session.turns.values() for m in codec.load(body))
+        return codec.load_turns(session.turns.values())[0]
 
     def keep(self, run_id: str, until: float) -> None:
         """Keep the session for a run that is to be taken up again."""

@@ -95,7 +95,8 @@ class Opened:
     """What `open` found: the events so far, in order; or the result of a run that has ended.
 
     `history` is the conversation of the session, for a run without events: one that has begun
-    has read it already.
+    has read it already. Anybody can write into the file, so it may hold anything; `unreadable` turns
+    of it were left out.
     """
 
     run: Run | None
@@ -103,6 +104,7 @@ class Opened:
     result: Result | None = None
     taken_over: bool = False  # an earlier owner had not let go
     history: tuple[RawMessage, ...] = ()
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,8 @@ class SqliteStore:
             # Written by a newer worker, perhaps: one that can read it must not wait for our lease.
             await self.release(run, hold_seconds=0.0)
             raise
-        history = () if events else tuple(m for turn in turns for m in codec.load(turn))
-        return Opened(run=run, events=events, taken_over=taken_over, history=history)
+        history, unreadable = codec.load_turns(() if events else turns)
+        return Opened(run, events, None, taken_over, history, unreadable)
 
     async def append(self, run: Run, events: Sequence[Event]) -> None:
         """See the port: all of the events, or none."""
@@ -186,7 +186,7 @@ class SqliteStore:
         """See the port: the messages of a session."""
         values = (readable(tenant), readable(session_id), self._clock())
         rows = await self._read(sql.CONVERSATION, values)
-        return [message for (body,) in rows for message in codec.load(body)]
+        return codec.load_turns(body for (body,) in rows)[0]
 
     async def remember(self, key: str, value: str, *, at: float) -> None:
         """See the port: keep the last good value; it is in the file within a second."""

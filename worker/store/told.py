@@ -59,6 +59,9 @@ class TelledStore:
             call.events = len(opened.events)
             is_new = session is not None and not opened.events and opened.result is None
             call.answer = "miss" if is_new and not opened.history else None
+            if opened.unreadable:
+                call.error_type = "other"
+                call.error = f"turns of the session that cannot be read: {opened.unreadable}"
         if opened.taken_over and opened.run is not None:
             self._telemetry.tell(RunTakenOver(run_id, opened.run.epoch, len(opened.events)))
         return opened
