@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from worker.registry import tool
     from worker.settings import Settings
     from worker.toolcontext import ToolContext
+    from worker.toolkit.job import Job
     from worker.toolkit.rules import handoff_rule
 
 __all__ = [
+    "Job",
     "NotConfigured",
     "Result",
     "Settings",
@@ -28,6 +30,7 @@ __all__ = [
 
 # Loaded on first use: a tool file that wants `tool` must not pay for the whole worker.
 _HOMES = {
+    "Job": "worker.toolkit.job",
     "NotConfigured": "worker.core.errors",
     "Result": "worker.core.task",
     "Settings": "worker.settings",

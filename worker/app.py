@@ -251,6 +251,7 @@ class Worker:
             check=assembly.task_check(settings, self.registry),
             interrupt=self.consumer.cancel,
             sessions=self.store,
+            redactor=self.seen.redactor,
         )
         self._prepare_metrics()
 

@@ -33,6 +33,7 @@ from worker.running.handoffs import HandoffRules, rules_of
 from worker.running.runner import Runner
 from worker.running.sessions import SessionOptions
 from worker.running.toolguard import ToolGuards, default_policy, policies_of
+from worker.running.waitingroom import WaitingOptions, WaitingRoom
 from worker.settings import Settings
 from worker.store.port import Store
 
@@ -108,6 +109,7 @@ def build_runner(
     tool_options: Mapping[str, Any] | None = None,
 ) -> Runner:
     """The runner and the tool caller beneath it."""
+    room = _waiting_room(settings, registry, store, seen)
     options = CallerOptions(
         max_result_chars=settings.max_result_chars,
         http=http.client,
@@ -126,6 +128,7 @@ def build_runner(
         seen.telemetry,
         options,
         rules,
+        room,
         clock=time.monotonic,
         wall=time.time,
     )
@@ -144,6 +147,7 @@ def build_runner(
         model=model,
         registry=registry,
         caller=caller,
+        waiting=room,
         journal=store,
         telemetry=seen.telemetry,
         opening=opening,
@@ -173,6 +177,17 @@ def task_check(settings: Settings, registry: Registry) -> Callable[[Task], None]
         check_cost(task, unpriced=unpriced, model=model)
 
     return check
+
+
+def _waiting_room(
+    settings: Settings, registry: Registry, store: Store, seen: Observability
+) -> WaitingRoom:
+    options = WaitingOptions(
+        **settings.waiting.model_dump(),
+        max_result_chars=settings.max_result_chars,
+        redact=seen.redactor.text,
+    )
+    return WaitingRoom(store.mail, registry, seen.telemetry, options, wall=time.time)
 
 
 def build_working(

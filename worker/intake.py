@@ -28,21 +28,12 @@ def read_task(
     Raises TaskInvalid (field and kind: too_large, invalid_json, schema).
     """
     if len(body) > MAX_TASK_BYTES:
-        raise TaskInvalid(
-            f"body: {len(body)} bytes, at most {MAX_TASK_BYTES} are allowed",
-            field="body",
-            kind="too_large",
-        )
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TaskInvalid(
-            f"body: not UTF-8 (byte {error.start})", field="body", kind="invalid_json"
-        ) from None
+        raise too_large(len(body), MAX_TASK_BYTES)
+    text = decode_text(body)
     declared = None if content_type is None else "json" in content_type.lower()
     if declared is False or (declared is None and not text.lstrip().startswith("{")):
         return task_from_wire({"input": text}, default_id=default_id)
-    task = task_from_wire(_read_json(text), default_id=default_id)
+    task = task_from_wire(parse_json(text), default_id=default_id)
     return replace(task, id=default_id) if queued and task.id != default_id else task
 
 
@@ -80,7 +71,25 @@ def check_cost(task: Task, *, unpriced: Sequence[str], model: str) -> None:
         )
 
 
-def _read_json(text: str) -> object:
+def too_large(size: int, limit: int) -> TaskInvalid:
+    """Build the error for a body over the limit."""
+    return TaskInvalid(
+        f"body: {size} bytes, at most {limit} are allowed", field="body", kind="too_large"
+    )
+
+
+def decode_text(body: bytes) -> str:
+    """Read a body as UTF-8. Raises TaskInvalid."""
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TaskInvalid(
+            f"body: not UTF-8 (byte {error.start})", field="body", kind="invalid_json"
+        ) from None
+
+
+def parse_json(text: str) -> object:
+    """Read JSON that strangers wrote: not too deep, without half characters. Raises TaskInvalid."""
     if _too_deep(text):
         raise TaskInvalid(
             f"body: nested more than {_MAX_DEPTH} deep", field="body", kind="invalid_json"

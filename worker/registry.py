@@ -31,7 +31,10 @@ class ToolOptions(TypedDict, total=False):
     `parameters` is a raw JSON schema instead of the signature. `effect`: read (may be repeated),
     idempotent (may be repeated with the same key) or write (never repeated). `verify` is called
     like the tool after an interrupted write: it returns the tool's result when the write was
-    done, None when it was not. `alternative` is called like the tool when the tool fails; then
+    done, None when it was not. `requires_approval`: a person has to allow each call. `job`: the tool
+    returns a `Job` that goes on without us; `poll` is called with its handle (after `ctx`, where
+    the tool takes one) and returns the result, None or a `Job` while there is none, and raises
+    ToolError when the job has failed. `alternative` is called like the tool when the tool fails; then
     comes the last good value, at most `stale_seconds` old; then `stub`. `dependency` names what
     can break (tools that share an upstream share its breaker), `fail_max` how many failures in a
     row open it. Calls of one `sequential` group run one after another; True is a group of its own.
@@ -51,6 +54,7 @@ class ToolOptions(TypedDict, total=False):
     dependency: str | None
     fail_max: int | None
     verify: Callable[..., Any] | None
+    poll: Callable[..., Any] | None
     sequential: str | bool | None
     poller: bool
     pages: bool
@@ -91,7 +95,8 @@ def _build(
         description = summary(inspect.getdoc(innermost(function)) or "")
     effect: Effect | None = options.get("effect")
     if effect is None:
-        effect = "write" if smells_of_writing(place.name, description) else "read"
+        writes = options.get("job") or smells_of_writing(place.name, description)
+        effect = "write" if writes else "read"
     _check_policy(options, effect, place)
     sequential = options.get("sequential")
     return Tool(
@@ -116,6 +121,7 @@ def _build(
 _PASSED_ON = (
     *("timeout_seconds", "attempts", "fail_max"),
     *("stub", "stale_seconds", "alternative", "verify", "poller", "pages"),
+    *("requires_approval", "job", "poll"),
 )
 
 
@@ -146,12 +152,11 @@ def _check_options(options: Mapping[str, Any], place: Place) -> None:
     if options.get("effect") not in (None, *EFFECTS):
         raise ConfigError(f"{place}: effect must be one of {', '.join(EFFECTS)}")
     for name in ("requires_approval", "job"):
-        # Ignoring one of these would run what somebody meant to hold back (decisions.md 12).
-        if options.get(name):
-            raise ConfigError(f"{place}: {name} is not supported by this version")
+        if not isinstance(options.get(name, False), bool):
+            raise ConfigError(f"{place}: {name} must be True or False")
     for name in ("timeout_seconds", "stale_seconds", "attempts", "fail_max"):
         _check_number(options.get(name), name, place)
-    for name in ("alternative", "verify"):
+    for name in ("alternative", "verify", "poll"):
         if options.get(name) is not None and not callable(options[name]):
             raise ConfigError(f"{place}: {name} must be a function")
     for name in ("poller", "pages"):
@@ -180,6 +185,10 @@ def _check_policy(options: Mapping[str, Any], effect: str, place: Place) -> None
     for name in ("stale_seconds", "alternative"):
         if options.get(name) is not None and effect != "read":
             raise ConfigError(f'{place}: {name} needs effect="read": a write has no stand-in')
+        if options.get(name) is not None and options.get("job"):
+            raise ConfigError(f"{place}: {name} cannot stand in for a job")
+    if options.get("poll") is not None and not options.get("job"):
+        raise ConfigError(f"{place}: poll needs job=True")
 
 
 # --- the registry -------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from worker.handoffsettings import HandoffRule
 from worker.loopsettings import LoopSettings, Prices, StepSettings, StepsPolicy
 from worker.section import Names, Seconds, Section
 from worker.sessionsettings import SessionSettings
+from worker.waitingsettings import WaitingSettings
 
 
 class QueueSettings(Section):
@@ -181,6 +182,7 @@ class Settings(Section):
     trace_queue: Literal["parent", "link"] = Field(
         "parent", description="parent: a first delivery continues the caller's trace."
     )
+    waiting: WaitingSettings = Field(default_factory=WaitingSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
 
     def stand_ins(self) -> tuple[FallbackModel, ...]:

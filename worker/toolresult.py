@@ -100,9 +100,9 @@ def _with_pages_told(text: str, language: str) -> str:
     told = _Within(language)
     try:
         value = told.of(value)
-    except RecursionError:
+        return orjson.dumps(value).decode() if told.pages else text
+    except (RecursionError, orjson.JSONEncodeError):  # deeper than Python, or than orjson, goes
         return text
-    return orjson.dumps(value).decode() if told.pages else text
 
 
 def _loaded(text: str) -> Any:

@@ -172,10 +172,11 @@ def test_long_pages_within_data_are_not_all_read():
     """As many characters are read as of one page; data nested too deep are left as they are."""
     long = "<html>" + "x" * (HTML_CHARS_MAX // 2)
     told = json.loads(normalise_result([long] * 3, max_chars=10 * HTML_CHARS_MAX).content)
-    deep = "[" * 900 + '"<body>x"' + "]" * 900
+    deep, deeper = ("[" * depth + '"<body>x"' + "]" * depth for depth in (300, 900))
 
     assert [len(text) > 1000 for text in told] == [True, False, False]
     assert content(deep) == deep
+    assert content(deeper) == deeper
 
 
 def test_end_of_a_page_that_is_too_long_is_not_read():

@@ -76,6 +76,7 @@ EVENT = st.one_of(
     st.builds(events.ToolsChanged, NUMBER, st.lists(AWAY, max_size=3).map(tuple)),
     st.builds(events.StateKept, NUMBER, ANY_TEXT, ANY_TEXT),
     st.builds(events.HandedOff, NUMBER, *[ANY_TEXT] * 3, st.none() | ANY_TEXT),
+    st.builds(events.CallHeld, NUMBER, ANY_TEXT, ANY_TEXT),
     st.builds(events.Parked, NUMBER, ANY_TEXT, MAYBE, st.none() | ANY_TEXT),
     st.builds(events.Resumed, NUMBER, COUNT, ANY_TEXT),
     st.builds(

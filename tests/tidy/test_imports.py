@@ -32,9 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "handoffsettings": {"section"},
     "loopsettings": {"core", "section"},
     "sessionsettings": {"section"},
+    "waitingsettings": {"section"},
     "settings": {
         *("core", "fallbacksettings", "guardsettings", "handoffsettings", "loopsettings"),
-        *("section", "sessionsettings"),
+        *("section", "sessionsettings", "waitingsettings"),
     },
     "intake": {"core"},
     "telemetry": {"core"},
@@ -55,6 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sqlitefile": {"core", "sqliteopen", "sqliteschema"},
     "queues": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
     "store": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
+    "waking": {"queues.port", "store.port"},
     "running": {
         *("core", "guard", "http", "model.port", "registry", "telemetry"),
         *("store.mailbox", "store.port"),
@@ -68,9 +70,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "consuming": {
         *("core", "intake", "queues.port", "running", "store.mailbox", "store.port", "telemetry"),
+        "waking",
+    },
+    "web": {
+        *("core", "guard", "intake", "queues.port", "store.mailbox", "store.port", "telemetry"),
+        "waking",
     },
     "foreground": {"core", "running", "store.port"},
-    "web": {"core", "guard", "intake", "queues.port", "store.mailbox", "store.port", "telemetry"},
 }
 BELOW_APP = set(MAY_IMPORT)
 MAY_IMPORT |= {
@@ -114,6 +120,7 @@ MAY_KNOW: dict[str, set[str]] = {
         *("worker/configuration.py", "worker/fallbacksettings.py", "worker/guardsettings.py"),
         *("worker/handoffsettings.py", "worker/loopsettings.py", "worker/section.py"),
         *("worker/sessionsettings.py", "worker/settingnames.py", "worker/settings.py"),
+        "worker/waitingsettings.py",
         *("worker/toolkit/schema.py", "worker/web/api.py", "tools/"),
     },
     "pydantic_settings": {"worker/configuration.py", "worker/settings.py"},

@@ -11,11 +11,13 @@ from worker.core.limits import Status
 from worker.core.task import Result
 from worker.intake import check_reply_to, read_task
 from worker.queues.port import DeadLetter, Depth, Queue
-from worker.store.port import Journal, numbered
+from worker.store.port import Store, numbered
 from worker.telemetry.signals import QueueFailed, QueueMeasured, TaskDeadLettered
 from worker.telemetry.tell import Telemetry
+from worker.waking import wake
 
 MEASURE_SECONDS = 5.0
+UNHEARD_SECONDS = 10.0  # until what was posted for a run is taken for a wake that got lost
 _SWEEP_MAX = 200  # dead letters looked at in one sweep
 _BESIDE = 20  # letters that may have come after those that are looked for
 _SETTLED = ("done", None)  # what the queue says of a task that it will not deliver again
@@ -24,7 +26,8 @@ _SETTLED = ("done", None)  # what the queue says of a task that it will not deli
 class Housekeeper:
     """Measures every few seconds, prunes every `prune_seconds`.
 
-    A run is kept for as long as the queue has its task, whatever the retention.
+    A run is kept for as long as the queue has its task, whatever the retention. What was posted
+    for a parked run, by somebody who died before waking it, is found here.
 
     A task that killed its worker too often is dead-lettered by the claim itself, before any code
     of ours runs; what then gives it the result that every task must have is here. Of those that
@@ -35,7 +38,7 @@ class Housekeeper:
     def __init__(
         self,
         queue: Queue,
-        journal: Journal,
+        journal: Store,
         telemetry: Telemetry,
         *,
         retention_seconds: float,
@@ -47,6 +50,7 @@ class Housekeeper:
         self.depth = Depth()
         self._queue = queue
         self._journal = journal
+        self._mail = journal.mail
         self._telemetry = telemetry
         self._retention_seconds = retention_seconds
         self._prune_seconds = prune_seconds
@@ -96,6 +100,8 @@ class Housekeeper:
         """Do what is due. An engine that is away is told and tried again the next time."""
         try:
             await self.measure()
+            if self.depth.parked:
+                await self.wake_the_unheard()
             if self.depth.dead != self._dead_seen and await self.answer_for_the_dead():
                 self._dead_seen = self.depth.dead
             if self._clock() - self._pruned_at >= self._prune_seconds:
@@ -104,6 +110,7 @@ class Housekeeper:
                     older_than_seconds=self._retention_seconds, kept=self._still_queued
                 )
                 await self._queue.prune(older_than_seconds=self._retention_seconds)
+                await self._mail.forget(older_than_seconds=self._retention_seconds)
         except (QueueUnavailable, StoreUnavailable) as error:
             self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
 
@@ -122,6 +129,11 @@ class Housekeeper:
             )
         )
         return depth
+
+    async def wake_the_unheard(self) -> None:
+        """Wake the runs that could go on and that nobody has told."""
+        for run_id in await self._mail.unheard(older_than_seconds=UNHEARD_SECONDS):
+            await wake(run_id, self._queue, self._journal)
 
     async def _still_queued(self, ids: Sequence[str]) -> set[str]:
         # Ready again after a crash, or dead and to be redriven: without its journal such a task

@@ -10,6 +10,11 @@ from typing import Any
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def canonical(arguments: dict[str, Any] | None) -> str:
+    """Arguments as the JSON text that is digested."""
+    return _CANONICAL.encode(arguments)
+
+
 def arguments_hash(arguments: dict[str, Any] | None) -> str:
     """Digest arguments: `sha256:` and 16 hex digits over canonical JSON (telemetry.md 5.3).
 

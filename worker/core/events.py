@@ -163,6 +163,15 @@ class StepsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class CallHeld:
+    """A call waits until another one of its sequential group, which waits itself, is over."""
+
+    at: float
+    call_id: str
+    behind: str  # the id of the other call
+
+
+@dataclass(frozen=True, slots=True)
 class Parked:
     """The run waits for a time, a job or a person, holding nothing."""
 
@@ -218,6 +227,7 @@ Event = (
     | ToolsChanged
     | HandedOff
     | StateKept
+    | CallHeld
     | Parked
     | Resumed
     | Decided

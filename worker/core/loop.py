@@ -18,6 +18,7 @@ from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, Effe
 from worker.core.errors import IllegalEvent
 from worker.core.events import (
     ApprovalAsked,
+    CallHeld,
     Decided,
     Ended,
     Event,
@@ -44,7 +45,7 @@ from worker.core.staying import Stay, after_reply, still
 from worker.core.steps import after_failures
 from worker.core.texts import NUDGE, REPEATED_CALL, TOO_MANY_CALLS
 from worker.core.transcript import Transcript
-from worker.core.waiting import Sorted, Waiting
+from worker.core.waiting import Sorted, Waiting, WaitingEvent
 
 
 class Loop:
@@ -263,7 +264,7 @@ class Loop:
                 self._apply_returned(event)
             case NoteAdded():
                 self._apply_note(event)
-            case ApprovalAsked() | Decided() | JobStarted() | JobPolled():
+            case ApprovalAsked() | Decided() | JobStarted() | JobPolled() | CallHeld():
                 self._apply_waiting(event)
             case StepsChanged():
                 self._refuse_if_acting(event)
@@ -325,7 +326,7 @@ class Loop:
         for text in self.offering.apply(event, self.language):
             self._transcript.note(text, lasting=True)
 
-    def _apply_waiting(self, event: ApprovalAsked | Decided | JobStarted | JobPolled) -> None:
+    def _apply_waiting(self, event: WaitingEvent) -> None:
         self._call(event.call_id)
         if event.call_id in self.returned:
             raise IllegalEvent(f"{type(event).__name__} for call {event.call_id!r}, which is over")

@@ -15,11 +15,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from worker.core.errors import IllegalEvent
-from worker.core.events import ApprovalAsked, Decided, JobPolled, JobStarted
+from worker.core.events import ApprovalAsked, CallHeld, Decided, JobPolled, JobStarted
 from worker.core.messages import Observation, Source, ToolCall
 from worker.core.observing import error_text
 from worker.core.texts import APPROVAL_DENIED, APPROVAL_EXPIRED, JOB_LATE
 
+WaitingEvent = ApprovalAsked | Decided | JobStarted | JobPolled | CallHeld
 _WHY_CHARS_MAX = 500
 
 
@@ -37,10 +38,11 @@ class Sorted:
     waiting: list[ToolCall] = field(default_factory=list)
     until: float | None = None
 
-    def wait(self, call: ToolCall, until: float) -> None:
-        """Leave a call waiting until a time."""
+    def wait(self, call: ToolCall, until: float | None) -> None:
+        """Leave a call waiting until a time; None: until something else happens."""
         self.waiting.append(call)
-        self.until = until if self.until is None else min(self.until, until)
+        if until is not None:
+            self.until = until if self.until is None else min(self.until, until)
 
 
 class Waiting:
@@ -51,6 +53,8 @@ class Waiting:
         self.decided: dict[str, Decided] = {}
         self.jobs: dict[str, JobStarted] = {}
         self.poll_at: dict[str, float | None] = {}
+        self.held: dict[str, str] = {}  # behind which call
+        self.was_used = False  # whether any call of this run has ever waited
 
     def __bool__(self) -> bool:
         return bool(self.asked or self.jobs)
@@ -62,9 +66,10 @@ class Waiting:
 
     # --- facts -----------------------------------------------------------------------------------
 
-    def apply(self, event: ApprovalAsked | Decided | JobStarted | JobPolled) -> None:
+    def apply(self, event: WaitingEvent) -> None:
         """Take a fact about a call in that has no observation. Raises IllegalEvent."""
         call_id = event.call_id
+        self.was_used = True
         match event:
             case ApprovalAsked():
                 _refuse_second(call_id, self.asked, event)
@@ -80,6 +85,8 @@ class Waiting:
                 if call_id not in self.jobs:
                     raise IllegalEvent(f"JobPolled for call {call_id!r}, which has begun no job")
                 self.poll_at[call_id] = event.poll_at
+            case CallHeld():
+                self.held[call_id] = event.behind
 
     def forget(self, call_id: str) -> None:
         """The call has its observation."""
@@ -87,6 +94,7 @@ class Waiting:
         self.decided.pop(call_id, None)
         self.jobs.pop(call_id, None)
         self.poll_at.pop(call_id, None)
+        self.held = {held: behind for held, behind in self.held.items() if behind != call_id}
 
     # --- policy ----------------------------------------------------------------------------------
 
@@ -94,9 +102,14 @@ class Waiting:
         """Whether news from outside would get this call on."""
         return call_id in self.jobs or (call_id in self.asked and call_id not in self.decided)
 
+    def waits(self, call_id: str) -> bool:
+        """Whether this call can do nothing by itself now."""
+        return call_id in self.held or self.undecided(call_id)
+
     def reason(self, calls: Iterable[ToolCall]) -> str:
         """Say in a word what these calls wait for."""
-        return "job" if all(call.id in self.jobs for call in calls) else "approval"
+        undecided = (c.id in self.asked and c.id not in self.jobs for c in calls)
+        return "approval" if any(undecided) else "job"
 
     def sort(
         self, calls: Iterable[ToolCall], *, in_doubt: set[str], now: float, language: str
@@ -104,7 +117,9 @@ class Waiting:
         """Decide which calls run, are asked for, are told that it is too late, or wait."""
         found = Sorted()
         for call in calls:
-            if call.id in self.jobs:
+            if call.id in self.held:
+                found.wait(call, None)
+            elif call.id in self.jobs:
                 self._sort_job(call, found, now, language)
             elif call.id in self.asked and call.id not in in_doubt:
                 self._sort_asked(call, found, now, language)
@@ -160,7 +175,6 @@ def late(job: JobStarted, call: ToolCall, *, language: str) -> Observation:
         error_type="timeout",
         reason="job_expired",
         status_code=504,
-        duration_seconds=max(0.0, job.expires_at - job.at),
         dependency_failed=True,
     )
 

@@ -9,7 +9,16 @@ from typing import Any
 
 from worker.core.digest import arguments_hash, idempotency_key
 from worker.core.effects import CallTools
-from worker.core.events import Away, Event, ToolReturned, ToolStarted
+from worker.core.errors import ToolError
+from worker.core.events import (
+    Away,
+    CallHeld,
+    Event,
+    JobPolled,
+    JobStarted,
+    ToolReturned,
+    ToolStarted,
+)
 from worker.core.messages import Observation, Source, ToolCall
 from worker.core.observing import called_off, refused, unknown_outcome
 from worker.core.task import Task
@@ -21,9 +30,13 @@ from worker.running.interrupting import Interrupted, Interruptions
 from worker.running.observe import observation_of
 from worker.running.recorder import Recorder
 from worker.running.toolguard import ToolGuards
+from worker.running.waitingroom import WaitingRoom
 from worker.telemetry.signals import ToolCalling
 from worker.telemetry.tell import Telemetry
 from worker.toolcontext import ToolContext
+from worker.toolkit.job import Job
+
+Made = Observation | JobStarted  # what comes of running a tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,7 @@ class ToolCaller:
         telemetry: Telemetry,
         options: CallerOptions,
         rules: HandoffRules,
+        waiting: WaitingRoom,
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -58,6 +72,7 @@ class ToolCaller:
         self._telemetry = telemetry
         self._options = options
         self._rules = rules
+        self._waiting = waiting
         self._clock = clock
         self._wall = wall
         self.interruptions = Interruptions()
@@ -76,19 +91,22 @@ class ToolCaller:
         both are answered; effects that have begun are waited for.
         """
         for call, observation in effect.answered:
-            await self._answer(call, observation, effect.step, recorder)
+            await self.answer(call, observation, effect.step, recorder)
         lanes: dict[str, list[ToolCall]] = {}
         for call in effect.calls:
-            tool = self._registry.get(call.name)
-            name = (tool.sequential if tool else None) or f"call:{call.id}"
-            lanes.setdefault(name, []).append(call)
-        if len(lanes) == 1:
-            for lane in lanes.values():
-                await self._lane(lane, effect, task, recorder)
+            lanes.setdefault(self._lane_of(call), []).append(call)
+        work = [self._lane(lane, effect, task, recorder) for lane in lanes.values()]
+        work += [self._poll(*each, task, recorder) for each in effect.polls]
+        if len(work) == 1:
+            await work[0]
             return
         async with asyncio.TaskGroup() as group:
-            for lane in lanes.values():
-                group.create_task(self._lane(lane, effect, task, recorder))
+            for each in work:
+                group.create_task(each)
+
+    def _lane_of(self, call: ToolCall) -> str:
+        tool = self._registry.get(call.name)
+        return (tool.sequential if tool else None) or f"call:{call.id}"
 
     async def _lane(
         self, calls: list[ToolCall], effect: CallTools, task: Task, recorder: Recorder
@@ -96,31 +114,55 @@ class ToolCaller:
         for call in calls:
             if recorder.loop.handed_off is not None or recorder.run.cancel_requested:
                 return  # the run is over, or a person takes over: what has not begun, need not
+            ahead = self._ahead(call, recorder) if recorder.loop.waiting else None
             if call.problem is not None:
-                await self._answer(call, refused(call), effect.step, recorder)
+                await self.answer(call, refused(call), effect.step, recorder)
+            elif ahead is not None:
+                await recorder.record(CallHeld(self._wall(), call.id, ahead.id))
             else:
                 await self._call(call, effect, task, recorder)
 
-    async def _answer(
+    def _ahead(self, call: ToolCall, recorder: Recorder) -> ToolCall | None:
+        """The call of the same lane that comes before this one and waits."""
+        for other in recorder.loop.unanswered:
+            if other.id == call.id:
+                break
+            if self._lane_of(other) == self._lane_of(call) and recorder.loop.waiting.waits(
+                other.id
+            ):
+                return other
+        return None
+
+    async def answer(
         self, call: ToolCall, observation: Observation, step: int, recorder: Recorder
     ) -> None:
-        with self._telemetry.watch(self._operation(call, step)) as operation:
-            _settle(operation, observation)
+        """Give a call an observation that needs no running of its tool."""
+        # That a job began was told as a call that went well; it counts again only if it did not.
+        if call.id not in recorder.loop.waiting.jobs or observation.source is not Source.LIVE:
+            with self._telemetry.watch(self._operation(call, step)) as operation:
+                _settle(operation, observation)
         await self._record(call, observation, recorder)
 
     async def _call(
         self, call: ToolCall, effect: CallTools, task: Task, recorder: Recorder
     ) -> None:
         tool = self._registry.get(call.name)
+        may_run = call.id in effect.approved or call.id in effect.in_doubt
+        if tool is not None and tool.requires_approval and not may_run:
+            return await self._waiting.ask(call, task, recorder)
         with self._telemetry.watch(self._operation(call, effect.step)) as operation:
             if tool is None:
                 # The tool was there when the model asked, and left with a deploy.
                 gone = unknown_outcome(language=recorder.loop.language, reason="tool_gone")
-                observation = gone
+                made: Made = gone
             else:
-                observation = await self._run(tool, call, effect, task, recorder)
-            _settle(operation, observation)
-            await self._record(call, observation, recorder)
+                made = await self._run(tool, call, effect, task, recorder)
+            if isinstance(made, JobStarted):
+                operation.source, operation.status_code = str(Source.LIVE), 202
+                kept = self._taken_back(call, recorder, at=made.at)
+                return await self._waiting.begin(call, made, task, recorder, also=kept)
+            _settle(operation, made)
+            return await self._record(call, made, recorder)
 
     async def _record(self, call: ToolCall, observation: Observation, recorder: Recorder) -> None:
         """Write the one observation of a call, and with it all that came of it."""
@@ -131,11 +173,18 @@ class ToolCaller:
         )
         if handed_off is not None:
             facts.append(handed_off)
-        if recorder.groups is not None:
-            is_left_behind = observation.error_type in ("timeout", "cancelled")
-            kept = recorder.groups.take_back(call.id, at=returned.at, is_left_behind=is_left_behind)
-            facts += [kept] if kept is not None and self._options.keeps_state else []
+        is_left_behind = observation.error_type in ("timeout", "cancelled")
+        facts += self._taken_back(call, recorder, at=returned.at, is_left_behind=is_left_behind)
         await recorder.record(*facts)
+
+    def _taken_back(
+        self, call: ToolCall, recorder: Recorder, *, at: float, is_left_behind: bool = False
+    ) -> list[Event]:
+        """What a call leaves to the others of its group, as a fact, if it is something new."""
+        if recorder.groups is None:
+            return []
+        kept = recorder.groups.take_back(call.id, at=at, is_left_behind=is_left_behind)
+        return [kept] if kept is not None and self._options.keeps_state else []
 
     def _groups_of(self, recorder: Recorder) -> Groups:
         if recorder.groups is None:
@@ -147,7 +196,7 @@ class ToolCaller:
 
     async def _run(
         self, tool: Tool, call: ToolCall, effect: CallTools, task: Task, recorder: Recorder
-    ) -> Observation:
+    ) -> Made:
         loop = recorder.loop
         key = idempotency_key(task.id, effect.step, call.id)
         context = self._context(task, call, key, loop.language)
@@ -157,6 +206,9 @@ class ToolCaller:
             context.deadline = self._clock() + max(0.0, loop.deadline - self._wall())
         in_doubt = call.id in effect.in_doubt
         if in_doubt and tool.effect == "write":
+            if tool.job and await self._waiting.has_reported(key):
+                # It must have begun, or nobody could have reported it under the call's own key.
+                return self._waiting.started(call, tool, {"handle": key})
             return await self._reconcile(tool, call, context)
         if tool.effect == "read":
             return await self._interruptible(tool, call, context, recorder)
@@ -166,7 +218,7 @@ class ToolCaller:
 
     async def _interruptible(
         self, tool: Tool, call: ToolCall, context: ToolContext, recorder: Recorder
-    ) -> Observation:
+    ) -> Made:
         began = self._clock()
         try:
             with self.interruptions.wait(recorder.run):
@@ -175,16 +227,18 @@ class ToolCaller:
             seconds = self._clock() - began
             return called_off(language=context.language, duration_seconds=seconds)
 
-    async def _guarded(self, tool: Tool, call: ToolCall, context: ToolContext) -> Observation:
+    async def _guarded(self, tool: Tool, call: ToolCall, context: ToolContext) -> Made:
         limit = self._options.max_result_chars
         outcome = await self._guards.call(tool, call.arguments or {}, context, max_chars=limit)
-        observation = self._observe(tool, outcome, context)
-        lost = tool.effect == "write" and observation.source is Source.UNKNOWN
+        made = self._observe(tool, call, outcome, context)
+        if isinstance(made, JobStarted):
+            return made
+        lost = tool.effect == "write" and made.source is Source.UNKNOWN
         if lost and tool.verify is not None:
             return await self._reconcile(tool, call, context)
-        return observation
+        return made
 
-    async def _reconcile(self, tool: Tool, call: ToolCall, context: ToolContext) -> Observation:
+    async def _reconcile(self, tool: Tool, call: ToolCall, context: ToolContext) -> Made:
         # The effect may have happened: only the tool's own verify may say that it has not.
         unknown = unknown_outcome(language=context.language, reason="interrupted")
         if tool.verify is None:
@@ -194,14 +248,38 @@ class ToolCaller:
         if outcome is None:
             return unknown
         if outcome.value is not None:
-            return self._observe(tool, outcome, context)
+            return self._observe(tool, call, outcome, context)
         # verify said that nothing happened, so this is the first time that the effect is made; it
         # gets no second reconciliation, whatever becomes of it.
         again = await self._guards.call(tool, call.arguments or {}, context, max_chars=limit)
-        return self._observe(tool, again, context)
+        return self._observe(tool, call, again, context)
 
-    def _observe(self, tool: Tool, outcome: Outcome[Any], context: ToolContext) -> Observation:
+    def _observe(
+        self, tool: Tool, call: ToolCall, outcome: Outcome[Any], context: ToolContext
+    ) -> Made:
+        if tool.job and outcome.source is Source.LIVE:
+            return self._waiting.started(call, tool, outcome.value or {})
         return observation_of(tool, outcome, language=context.language, redact=self._options.redact)
+
+    async def _poll(self, call: ToolCall, job: JobStarted, task: Task, recorder: Recorder) -> None:
+        """Ask a tool for a job that it began; what cannot be asked now is asked again later."""
+        loop, tool, asked = recorder.loop, self._registry.get(call.name), Job()
+        if tool is not None and tool.poll is not None:
+            key = idempotency_key(task.id, loop.replies, call.id)
+            context = self._context(task, call, key, loop.language)
+            if loop.deadline is not None:
+                context.deadline = self._clock() + max(0.0, loop.deadline - self._wall())
+            limit = self._options.max_result_chars
+            outcome = await self._guards.poll(tool, job.handle, context, max_chars=limit)
+            if isinstance(outcome.error, ToolError) or isinstance(outcome.value, dict):
+                observation = observation_of(
+                    tool, outcome, language=loop.language, redact=self._options.redact
+                )
+                return await self.answer(call, observation, loop.replies, recorder)
+            asked = outcome.value or asked
+        poll_at = self._waiting.next_poll(job, asked.poll_after_seconds)
+        await recorder.record(JobPolled(self._wall(), call.id, poll_at))
+        return None
 
     def _context(self, task: Task, call: ToolCall, key: str, language: str) -> ToolContext:
         context = ToolContext(

@@ -16,6 +16,7 @@ from worker.core.events import (
     ModelFailed,
     ModelReplied,
     NoteAdded,
+    Parked,
     Resumed,
     Started,
     StepsChanged,
@@ -35,8 +36,9 @@ from worker.running.handoffs import HandoffRules, broken_rule
 from worker.running.interrupting import Interrupted
 from worker.running.recorder import Recorder
 from worker.running.sessions import SessionKeeper, SessionOptions
+from worker.running.waitingroom import WaitingRoom
 from worker.store.port import Journal, Opened
-from worker.telemetry.signals import RunLoop, Step, StepUpdated
+from worker.telemetry.signals import RunLoop, RunParked, RunResumed, Step, StepUpdated
 from worker.telemetry.tell import Telemetry
 
 WORDS_MAX = 256  # sets of tools whose words are kept: tasks name few different ones
@@ -59,6 +61,7 @@ class Runner:
         model: Model,
         registry: Registry,
         caller: ToolCaller,
+        waiting: WaitingRoom,
         journal: Journal,
         telemetry: Telemetry,
         opening: Opening,
@@ -70,6 +73,7 @@ class Runner:
         self.model = model
         self._registry = registry
         self._caller = caller
+        self._waiting = waiting
         self._journal = journal
         self._sessions = SessionKeeper(journal, sessions or SessionOptions())
         self._telemetry = telemetry
@@ -113,7 +117,9 @@ class Runner:
         if loop.started is None:
             said = list(opened.history) if history is None else history
             recorder.defer(self._begun(task, offered, said))
-        elif loop.failed is not None or loop.parked is not None:
+        elif loop.parked is not None:
+            self._resume(loop.parked, recorder, deliveries)
+        elif loop.failed is not None:
             recorder.defer(Resumed(self._wall(), deliveries.number))
         with self._telemetry.watch(self._operation(task, loop, opened)) as operation:
             try:
@@ -142,6 +148,12 @@ class Runner:
             known = self._words[names] = words_of(self._registry.offered(names))
         return known
 
+    def _resume(self, parked: Parked, recorder: Recorder, deliveries: Deliveries) -> None:
+        now = self._wall()
+        recorder.defer(Resumed(now, deliveries.number, reason="woken"))
+        waited = max(0.0, now - parked.at)
+        self._telemetry.tell(RunResumed(recorder.run.id, parked.reason, waited))
+
     def _offered(self, task: Task, loop: Loop) -> list[OfferedTool]:
         # A resumed run is offered what it was offered when it began, as far as it is still there.
         if loop.started is None:
@@ -159,6 +171,8 @@ class Runner:
             if recorder.run.cancel_requested and loop.ended is None:
                 ended = Ended(self._wall(), Status.CANCELLED, "cancelled on request")
                 await recorder.record(ended)
+            if loop.waiting.was_used and loop.ended is None:
+                await self._waiting.hear(task, recorder, self._caller.answer)
             effect = loop.next(self._wall())
             match effect:
                 case CallModel() if self._tools_changed(loop, recorder):
@@ -266,8 +280,8 @@ class Runner:
     ) -> RunEnd:
         now = self._wall()
         if isinstance(effect, Park):
-            await self._sessions.park(recorder.run, loop, effect.reason)
-            return RunEnd(settle_parked(max(0.0, (effect.until or now) - now), effect.reason))
+            operation.parked = effect.reason
+            return await self._park(effect, loop, recorder)
         settlement = settle_ended(
             effect.status,
             effect.error,
@@ -280,6 +294,8 @@ class Runner:
             hold = settlement.delay_seconds
             await self._journal.release(recorder.run, hold_seconds=hold)
             return RunEnd(settlement)
+        if loop.waiting:
+            await self._waiting.leave(recorder.run.id)
         words = self._words_of(self._still_there(loop))
         result = result_of(loop, effect, ended_at=now, worker=self._worker, words=words)
         result = replace(
@@ -299,6 +315,14 @@ class Runner:
         operation.error = result.error
         operation.symptoms = tuple(sign.symptom for sign in result.diagnosis)
         return RunEnd(settlement, result)
+
+    async def _park(self, effect: Park, loop: Loop, recorder: Recorder) -> RunEnd:
+        now = self._wall()
+        await recorder.record(Parked(now, effect.reason, effect.until, effect.call_id))
+        await self._sessions.park(recorder.run, loop, effect.reason)
+        tools = tuple(c.name for c in loop.unanswered if loop.waiting.undecided(c.id))
+        self._telemetry.tell(RunParked(recorder.run.id, effect.reason, effect.until, tools))
+        return RunEnd(settle_parked(max(0.0, (effect.until or now) - now), effect.reason))
 
     def _operation(self, task: Task, loop: Loop, opened: Opened) -> RunLoop:
         return RunLoop(
@@ -339,7 +363,9 @@ def _describe(operation: RunLoop, loop: Loop, now: float) -> None:
     operation.max_steps_reason = loop.max_steps_reason
     operation.cost = loop.usage.cost
     operation.end_time = max(now, operation.start_time)
-    operation.final_status = final_status(operation.status) if operation.status else "error"
+    operation.final_status = "success" if operation.parked else "error"
+    if operation.status:
+        operation.final_status = final_status(operation.status)
     operation.degraded = tuple(
         str(o.source)
         for _, o in degraded_rows(loop)

@@ -15,6 +15,7 @@ from worker.guard.policy import AttemptInfo, CallPolicy, Fallback, GuardPolicy, 
 from worker.guardsettings import GuardOverride, GuardSettings
 from worker.registry import Tool
 from worker.toolcontext import ToolContext
+from worker.toolkit.job import Job, begun
 from worker.toolresult import normalise_result
 
 # What a breaker says while no call gets through; throttling passes by itself, and soon.
@@ -76,12 +77,11 @@ class ToolGuards:
 
             async def attempt(info: AttemptInfo) -> Any:
                 value = await tool.call(arguments, context)
-                return shaped(value, tool, max_chars, context.language)
+                return _shaped_of(tool, value, max_chars, context)
         else:
 
             def attempt(info: AttemptInfo) -> Any:
-                value = tool.call(arguments, context)
-                return shaped(value, tool, max_chars, context.language)
+                return _shaped_of(tool, tool.call(arguments, context), max_chars, context)
 
         outcome = await self._guards.get(tool.dependency).call(
             attempt,
@@ -110,14 +110,39 @@ class ToolGuards:
             value = tool.call_verify(arguments, context)
             if isinstance(value, Awaitable):
                 value = await value
-            if value is None:
-                return None
-            return shaped(value, tool, max_chars, context.language)
+            return None if value is None else _shaped_of(tool, value, max_chars, context)
 
+        outcome = await self._look(tool, attempt, context)
+        return outcome if outcome.error is None else None
+
+    async def poll(
+        self, tool: Tool, handle: str, context: ToolContext, *, max_chars: int
+    ) -> Outcome[Any]:
+        """Ask the tool for a job. The value is None, or a `Job`, while it is not done."""
+        attempt: Callable[[AttemptInfo], Any]
+
+        def poll_shaped(value: Any) -> Any:
+            is_open = value is None or isinstance(value, Job)
+            return value if is_open else shaped(value, tool, max_chars, context.language)
+
+        if tool.polls_async:
+
+            async def attempt(info: AttemptInfo) -> Any:
+                return poll_shaped(await tool.call_poll(handle, context))
+        else:
+
+            def attempt(info: AttemptInfo) -> Any:
+                return poll_shaped(tool.call_poll(handle, context))
+
+        return await self._look(tool, attempt, context)
+
+    async def _look(
+        self, tool: Tool, attempt: Callable[[AttemptInfo], Any], context: ToolContext
+    ) -> Outcome[Any]:
+        """Ask about an effect instead of making it: whatever the tool is, this may be repeated."""
         policy = replace(self._policy(tool), fallback=None, repeatable=True)
         guard = self._guards.get(tool.dependency)
-        outcome = await guard.call(attempt, policy, deadline=context.deadline)
-        return outcome if outcome.error is None else None
+        return await guard.call(attempt, policy, deadline=context.deadline)
 
     def _policy(self, tool: Tool) -> CallPolicy:
         policy = self._policies.get(tool.name)
@@ -196,6 +221,12 @@ def shaped(value: Any, tool: Tool, max_chars: int, language: str) -> dict[str, A
         "truncated": result.truncated,
         "empty": result.empty,
     }
+
+
+def _shaped_of(tool: Tool, value: Any, max_chars: int, context: ToolContext) -> dict[str, Any]:
+    if tool.job:
+        return begun(value, key=context.idempotency_key)
+    return shaped(value, tool, max_chars, context.language)
 
 
 @dataclass(frozen=True, slots=True)

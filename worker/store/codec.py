@@ -38,6 +38,7 @@ KINDS: dict[str, type[Any]] = {
     "tools_changed": events.ToolsChanged,
     "handed_off": events.HandedOff,
     "state_kept": events.StateKept,
+    "call_held": events.CallHeld,
     "parked": events.Parked,
     "resumed": events.Resumed,
     "decided": events.Decided,

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+# A body is kept for the address to be known by after its run has taken it, if it is small.
+KEPT_BYTES_MAX = 8_192
 # What nobody expects is kept for whoever may expect it a moment later: so much, and no more.
 UNEXPECTED_MAX = 1_000
 UNEXPECTED_BYTES_MAX = 64 * 1024 * 1024
@@ -38,7 +40,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What was posted at an address. The body is empty once its run has taken it."""
+    """What was posted at an address. A large body is empty once its runs have taken it."""
 
     address: str
     body: bytes
@@ -53,6 +55,16 @@ class Receipt:
     posted: Posted
     is_first: bool
     waiting: tuple[str, ...]
+
+
+def approval_address(key: str) -> str:
+    """Where the decision about a call is posted; `key` is the call's idempotency key."""
+    return f"approval:{key}"
+
+
+def job_address(handle: str) -> str:
+    """Where the result of a job is posted."""
+    return f"job:{handle}"
 
 
 def body_digest(body: bytes) -> str:
@@ -70,8 +82,9 @@ class Mailbox(Protocol):
     that a run has expected, answered or not, in the order of asking; `at` the same of an address;
     `pending` what nobody has answered yet, the oldest first. M5 posts that nobody expects are
     bounded in number and bytes: beyond it `post` raises `MailboxFull` and writes nothing; what is
-    expected is never refused. M6 what a run has answered is pending no longer; the body goes with
-    the last run that expects it, and the address still knows its first post. M7 `forget` forgets
+    expected is never refused. M6 what a run has answered is pending no longer; a body of more than
+    `KEPT_BYTES_MAX` goes with the last run that expects it, and the address still knows its first
+    post. M7 `forget` forgets
     posts and expectations older than asked, but for what an unfinished run still waits for. M8
     `unheard` names the runs that wait for what has been posted for so long. M9 an outage raises
     `StoreUnavailable`. M10 a cancelled post is wholly there or not at all.

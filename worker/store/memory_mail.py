@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from worker.core.errors import MailboxFull
 from worker.store.mailbox import (
+    KEPT_BYTES_MAX,
     UNEXPECTED_BYTES_MAX,
     UNEXPECTED_MAX,
     Expectation,
@@ -82,7 +83,8 @@ class MemoryMailbox:
                 kept[key] = replace(each, answered=True)
         for address in addresses:
             posted = self._mail.posts.get(address)
-            if posted is not None and not self._waits(address):
+            is_large = posted is not None and len(posted.body) > KEPT_BYTES_MAX
+            if posted is not None and is_large and not self._waits(address):
                 self._mail.posts[address] = replace(posted, body=b"")
 
     async def expected(self, run_id: str) -> Sequence[Expectation]:

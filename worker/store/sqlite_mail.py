@@ -9,6 +9,7 @@ from typing import Any
 from worker.core.errors import MailboxFull
 from worker.sqlitefile import SqliteFile
 from worker.store.mailbox import (
+    KEPT_BYTES_MAX,
     UNEXPECTED_BYTES_MAX,
     UNEXPECTED_MAX,
     Expectation,
@@ -40,7 +41,10 @@ select count(*), coalesce(sum(length(body)), 0) from post where heard = 0
 ANSWERED = "update expectation set answered = 1 where address = ? and run_id = ?"
 _NOBODY_WAITS = """not exists (
     select 1 from expectation where expectation.address = post.address and answered = 0)"""
-HEARD = f"update post set body = x'', heard = 1 where address = ? and {_NOBODY_WAITS}"
+HEARD = f"""
+update post set heard = 1, body = case when length(body) > {KEPT_BYTES_MAX} then x'' else body end
+where address = ? and {_NOBODY_WAITS}
+"""
 EXPECTED = f"select {_FIELDS} from expectation where run_id = ? order by number"
 AT = f"select {_FIELDS} from expectation where address = ? order by number"
 PENDING = f"""

@@ -121,7 +121,7 @@ def _loop_ended(out: Writer, run: s.RunLoop) -> None:
         "final_status": "success" if run.final_status == "success" else "error",
         "end_time": out.moment(max(ended, run.start_time)),
         # A run that is handed back will go on elsewhere.
-        "status": run.status or "unfinished",
+        "status": run.status or ("parked" if run.parked else "unfinished"),
         "duration_seconds": round(run.duration_seconds, 6),
         "model_calls": run.model_calls,
         "tool_calls": run.tool_calls,

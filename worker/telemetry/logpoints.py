@@ -87,6 +87,55 @@ def _queue_failed(out: Writer, told: s.QueueFailed) -> None:
     out.write(ERROR, "queue.receive.error", fields)
 
 
+# --- runs that wait -------------------------------------------------------------------------------
+
+
+def _run_parked(out: Writer, told: s.RunParked) -> None:
+    fields: Fields = {"task_id": told.task_id, "reason": told.reason, "tools": list(told.tools)}
+    if told.until is not None:
+        fields["until"] = out.moment(told.until)
+    out.write(INFO, "run.parked", fields)
+
+
+def _run_resumed(out: Writer, told: s.RunResumed) -> None:
+    parked = round(told.parked_seconds, 3)
+    fields = {"task_id": told.task_id, "reason": told.reason, "parked_seconds": parked}
+    out.write(INFO, "run.resumed", fields)
+
+
+def _approval_decided(out: Writer, told: s.ApprovalDecided) -> None:
+    fields: Fields = {
+        "task_id": told.task_id,
+        "tool_name": told.tool_name[:128],
+        "call_id": told.call_id[:128],
+        "arguments_hash": told.arguments_hash,
+        "approved": told.approved,
+        "who": told.who,
+    }
+    if told.why:
+        fields["why"] = told.why[:ERROR_CHARACTERS_MAX]
+    out.write(INFO, "approval.decided", fields)
+
+
+def _job_begun(out: Writer, told: s.JobBegun) -> None:
+    out.write(INFO, "job.started", {**_job(told), "until": out.moment(told.until)})
+
+
+def _job_reported(out: Writer, told: s.JobReported) -> None:
+    waited = round(told.waited_seconds, 3)
+    fields = {**_job(told), "outcome": told.outcome, "waited_seconds": waited}
+    out.write(INFO if told.outcome == "success" else WARNING, "job.reported", fields)
+
+
+def _job(told: s.JobBegun | s.JobReported) -> Fields:
+    return {
+        "task_id": told.task_id,
+        "tool_name": told.tool_name[:128],
+        "call_id": told.call_id[:128],
+        "handle": told.handle,
+    }
+
+
 # --- guard ----------------------------------------------------------------------------------------
 
 _BREAKER_EVENTS = {"open": "breaker.opened", "half_open": "breaker.half_open"}
@@ -276,6 +325,11 @@ TOLD: dict[type, tuple[Handler, int]] = {
     s.TasksDrained: (_tasks_drained, INFO),
     s.ErrorUnhandled: (_error_unhandled, ERROR),
     s.TelemetryDropped: (_telemetry_dropped, WARNING),
+    s.RunParked: (_run_parked, INFO),
+    s.RunResumed: (_run_resumed, INFO),
+    s.ApprovalDecided: (_approval_decided, INFO),
+    s.JobBegun: (_job_begun, INFO),
+    s.JobReported: (_job_reported, WARNING),
     s.QuirkLearned: (_quirk_learned, INFO),
 }
 # Measured, not logged: one line each would say what a gauge says better.

@@ -82,6 +82,7 @@ class RunLoop(Operation):
     completion_tokens: int = 0  # end
     cost: float | None = None  # end
     finish_reasons: tuple[str, ...] = ()  # end
+    parked: str | None = None  # end: what it waits for now, when it let go in good order
 
 
 @dataclass(slots=True)

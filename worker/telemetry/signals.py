@@ -27,10 +27,15 @@ from worker.telemetry.operations import (
     TaskProcessing as TaskProcessing,
     ToolCalling as ToolCalling,
 )
+from worker.telemetry.parking import ApprovalDecided as ApprovalDecided
+from worker.telemetry.parking import JobBegun as JobBegun
+from worker.telemetry.parking import JobReported as JobReported
+from worker.telemetry.parking import ParkingSignal as ParkingSignal
+from worker.telemetry.parking import RunParked as RunParked
+from worker.telemetry.parking import RunResumed as RunResumed
 from worker.telemetry.toolsignals import RuleBroken as RuleBroken
 from worker.telemetry.toolsignals import StateDropped as StateDropped
 from worker.telemetry.toolsignals import ToolUndeclared as ToolUndeclared
-
 # isort: on
 
 
@@ -385,4 +390,5 @@ Signal = (
     | ErrorUnhandled
     | TelemetryDropped
     | QuirkLearned
+    | ParkingSignal
 )

@@ -97,7 +97,7 @@ def _run(run: s.RunLoop) -> Shape:
         k.END_TIME: end,
         k.TOTAL_STEPS: run.total_steps,
         k.FINAL_STATUS: final,
-        k.RUN_STATUS: run.status,
+        k.RUN_STATUS: run.status or ("parked" if run.parked else None),
         k.RUN_RESUMED: run.resumed or None,
         k.RUN_DEGRADED: run.degraded,
         k.RUN_SYMPTOMS: run.symptoms,

@@ -9,7 +9,7 @@ import pytest
 
 from worker.core.errors import MailboxFull, StoreUnavailable
 from worker.core.task import Result
-from worker.store.mailbox import Expectation, body_digest
+from worker.store.mailbox import KEPT_BYTES_MAX, Expectation, body_digest
 from worker.store.port import Store
 from worker.testing.harness import StoreHarness
 from worker.testing.store_case import StoreCase
@@ -132,19 +132,22 @@ class StoreMail(StoreCase):
         assert (await store.mail.post("z", b"1" * 100)).is_first is True
 
     async def test_m06_answered(self, store: Store) -> None:
-        """What was taken waits no more; the last one takes the body, and the address remembers."""
+        """What was taken waits no more; the last one takes a large body, the address remembers."""
+        large = b"x" * (KEPT_BYTES_MAX + 1)
         for run_id in ("t", "u"):
             await store.mail.expect(expecting(run_id=run_id))
         await store.mail.expect(expecting("never"))
-        first = await store.mail.post("a", b"yes")
-        await store.mail.answered("t", ["a", "never", "unknown"])
-        (held,) = await store.mail.read(["a"])
+        await store.mail.expect(expecting("small"))
+        await store.mail.post("small", b"yes")
+        first = await store.mail.post("a", large)
+        await store.mail.answered("t", ["a", "never", "unknown", "small"])
+        held, small = await store.mail.read(["a", "small"])
         await store.mail.answered("u", ["a"])
         (taken,) = await store.mail.read(["a"])
 
-        assert (held.body, taken.body) == (b"yes", b"")
+        assert (held.body, taken.body, small.body) == (large, b"", b"yes")
         assert (taken.digest, taken.posted_at) == (first.posted.digest, first.posted.posted_at)
-        again = await store.mail.post("a", b"yes")
+        again = await store.mail.post("a", large)
         assert (again.is_first, again.waiting) == (False, ())
         assert [each.answered for each in await store.mail.at("never")] == [True]
         assert await store.mail.pending(kind="approval") == []

@@ -43,6 +43,7 @@ class Tool:
     stale_seconds: float | None = None
     alternative: Callable[..., Any] | None = None
     verify: Callable[..., Any] | None = None
+    poll: Callable[..., Any] | None = None
     sequential: str | None = None
     poller: bool = False
     pages: bool = False
@@ -91,6 +92,16 @@ class Tool:
         """Ask whether an interrupted write was done, sync or async whatever the tool is."""
         assert self.verify is not None, f"{self.name} has no verify"
         return self._apply(self.verify, arguments, ctx, is_async=True)
+
+    @property
+    def polls_async(self) -> bool:
+        """Whether `poll` is a coroutine function; any other runs in a thread of the guard."""
+        return inspect.iscoroutinefunction(self.poll)
+
+    def call_poll(self, handle: str, ctx: ToolContext) -> Any:
+        """Ask for a job: None or a `Job` while it goes on, its result when it is done."""
+        assert self.poll is not None, f"{self.name} has no poll"
+        return self.poll(ctx, handle) if self.wants_context else self.poll(handle)
 
     async def invoke(self, ctx: ToolContext, arguments: dict[str, Any]) -> Any:
         """Validate and run once, without a guard: for tests and for the command line.

@@ -27,11 +27,20 @@ from worker.queues.port import Queue
 from worker.store.port import Journal
 from worker.web.desk import CANCELLING, FINISHED, QUEUED, Desk
 from worker.web.gate import Gate
-from worker.web.replies import Refusal, read_body, read_object, refuse, reply
+from worker.web.replies import (
+    Refusal,
+    limit_of,
+    media_of,
+    read_body,
+    read_object,
+    refuse,
+    reply,
+)
 from worker.web.sse import EventStream
 from worker.web.steps import StepUpdate
 from worker.web.stream import Hint, follow, poll
 from worker.web.views import guard_to_wire, letter_to_wire, run_to_wire
+from worker.web.waitingroutes import WaitingRoutes
 
 WATCHERS_MAX = 128
 _OVER: Any = object()
@@ -62,6 +71,7 @@ def build_app(parts: ApiParts) -> ASGIApp:
     api = Api(parts)
     routes = [
         Route("/v1/tasks", api.submit, methods=["POST"]),
+        *WaitingRoutes(parts.desk.waiting).routes(),
         Route("/v1/tasks/{task_id:path}/events", api.watch, methods=["GET"]),
         Route("/v1/tasks/{task_id:path}", api.look, methods=["GET"]),
         Route("/v1/tasks/{task_id:path}", api.cancel, methods=["DELETE"]),
@@ -85,7 +95,7 @@ class Api:
 
     async def submit(self, request: Request) -> Response:
         """POST /v1/tasks: 202 for a new task; 200 and `duplicate` for a known id, whatever is new in it."""
-        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        media = media_of(request)
         if media not in ("application/json", "text/plain"):
             raise Refusal(415, "Send application/json or text/plain.", field="content-type")
         body = await read_body(request, limit=MAX_TASK_BYTES)
@@ -195,14 +205,6 @@ def last_event_id(request: Request) -> int:
     """Read where a watcher stopped: the header, or `?after=` for clients that cannot set it."""
     text = request.headers.get("last-event-id") or request.query_params.get("after", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
-
-
-def limit_of(request: Request, *, default: int = 50, most: int = 500) -> int:
-    """Read `?limit=`."""
-    text = request.query_params.get("limit", str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= most):
-        raise Refusal(422, f"limit: must be a whole number from 1 to {most}", field="limit")
-    return int(text)
 
 
 def _line(given: Mapping[str, Any], name: str) -> str:

@@ -11,19 +11,28 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.core.errors import QueueFull, StoreUnavailable, TaskInvalid
-from worker.core.limits import Status
+from worker.core.effects import Finish
+from worker.core.ending import result_of
+from worker.core.errors import IllegalEvent, QueueFull, RunBusy, StoreUnavailable, TaskInvalid
+from worker.core.events import Ended, Event, Resumed
+from worker.core.limits import Limits, Status
+from worker.core.loop import Loop
 from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
 from worker.intake import check_reply_to, read_task
 from worker.queues.port import AGEING_SECONDS, Queue, Ticket
-from worker.store.port import BEYOND_ALL_EVENTS, Journal, RunView, SessionClaim, Sessions, numbered
+from worker.store.port import BEYOND_ALL_EVENTS, RunView, SessionClaim, Sessions, Store, numbered
+from worker.telemetry.redact import Redactor
+from worker.waking import wake
 from worker.web.bounds import steps_to_wire
+from worker.web.waiting import WaitingDesk
 
 QUEUED = "queued"
 RUNNING = "running"
 FINISHED = "finished"
 CANCELLING = "cancelling"
+_CANCELLED = "cancelled while it waited"
+_CANCEL_SECONDS = 10.0  # for as long nobody else takes up a run that is being cancelled
 _IN_WORK = (RUNNING, CANCELLING)
 _QUEUE_WORDS = {"leased": RUNNING, "dead": FINISHED, "done": FINISHED}
 
@@ -48,6 +57,7 @@ class TaskView:
     place: str | None = None
     run: RunView | None = None
     result: Result | None = None
+    waiting: tuple[dict[str, Any], ...] = ()  # what its calls wait for
 
     def to_wire(self) -> dict[str, Any]:
         """Write it as the JSON object that the API and `status --json` show."""
@@ -59,6 +69,7 @@ class TaskView:
             "created_at": rfc3339(self.run.created_at) if self.run else None,
             "updated_at": rfc3339(self.run.updated_at) if self.run else None,
             "steps": self.steps,
+            "waiting": list(self.waiting),
             "result": result_to_wire(self.result) if self.result else None,
         }
 
@@ -73,13 +84,14 @@ class Desk:
     `check` raises TaskInvalid for what the worker behind this desk could not do.
 
     `publish` hands a result to the queue that a task names in `reply_to`. With `sessions`, tasks of
-    one session have their places from the moment in which they are handed in.
+    one session have their places from the moment in which they are handed in. `waiting` is the
+    desk for what runs wait for.
     """
 
     def __init__(
         self,
         queue: Queue,
-        journal: Journal,
+        journal: Store,
         *,
         now: Callable[[], float],
         new_id: Callable[[], str],
@@ -88,7 +100,9 @@ class Desk:
         check: Callable[[Task], object] | None = None,
         interrupt: Callable[[str], object] | None = None,
         sessions: Sessions | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
+        self.waiting = WaitingDesk(queue, journal, now=now, redactor=redactor)
         self._queue = queue
         self._journal = journal
         self._now = now
@@ -147,10 +161,13 @@ class Desk:
         # Asked of open runs alone: whatever else is cancelled has its result at once.
         if run and run.state == "open" and await self._journal.cancel_requested(task_id):
             return TaskView(task_id, CANCELLING, place, run)
+        waiting = tuple(await self.waiting.of_task(task_id)) if run else ()
         if place is not None:
-            return TaskView(task_id, _QUEUE_WORDS.get(place, QUEUED), place, run)
+            status = _QUEUE_WORDS.get(place, QUEUED)
+            return TaskView(task_id, status, place, run, waiting=waiting)
         if run is not None:
-            return TaskView(task_id, RUNNING if run.state == "open" else QUEUED, None, run)
+            status = RUNNING if run.state == "open" else QUEUED
+            return TaskView(task_id, status, None, run, waiting=waiting)
         return None
 
     async def cancel(self, task_id: str) -> TaskView | None:
@@ -166,25 +183,63 @@ class Desk:
             await self._journal.request_cancel(task_id)
             if self._interrupt is not None:
                 self._interrupt(task_id)  # the run may be in this process: it need not wait
+            await wake(task_id, self._queue, self._journal)  # it may be parking at this moment
             return TaskView(task_id, CANCELLING, view.place, view.run)
+        try:
+            await self._cancel_waiting(task_id)
+        except RunBusy:
+            return await self.cancel(task_id)  # somebody has taken it up meanwhile
+        except QueueFull:
+            pass  # the ticket stays: who claims it finds the result, and publishes it
+        return await self.look(task_id)
+
+    async def _cancel_waiting(self, task_id: str) -> None:
         # Result first, queue last: whoever claims it in between finds it finished and lets go.
-        moment, task = self._now(), await self._waiting(task_id)
+        task = await self._waiting(task_id)
+        result = await self._cancelled(task_id, task)
+        if result is not None:
+            await self._publish(result, task.reply_to if task else None)
+            await self._queue.cancel(task_id)
+            await self.waiting.leave(task_id)
+
+    async def _cancelled(self, task_id: str, task: Task | None) -> Result | None:
+        """End the run of a task that waits; its result, or None if it has one already."""
+        result = await self._cancelled_run(task_id)
+        if result is not None:
+            return result
+        now = self._now()
         result = Result(
             task_id=task_id,
             status=Status.CANCELLED,
             session_id=task.session_id if task else None,
-            error="cancelled while it waited",
-            started_at=moment,
-            ended_at=moment,
+            error=_CANCELLED,
+            started_at=now,
+            ended_at=now,
         )
+        result = await numbered(self._journal, result)
+        return result if await self._journal.put_result(result) else None
+
+    async def _cancelled_run(self, task_id: str) -> Result | None:
+        """End a run that has begun: what it has done so far belongs into the result."""
+        if await self._journal.view(task_id, after_seq=BEYOND_ALL_EVENTS) is None:
+            return None
+        owner, now = f"cancel {self._new_id()}", self._now()
         try:
-            result = await numbered(self._journal, result)
-            if await self._journal.put_result(result):
-                await self._publish(result, task.reply_to if task else None)
-                await self._queue.cancel(task_id)
-        except QueueFull:
-            pass  # the ticket stays: who claims it finds the result, and publishes it
-        return await self.look(task_id)
+            opened = await self._journal.open(task_id, owner=owner, lease_seconds=_CANCEL_SECONDS)
+            loop = Loop.replay(Limits(), opened.events)
+        except IllegalEvent:
+            return None  # nobody can say what it has done, and it can be cancelled all the same
+        if opened.run is None or loop.started is None:
+            return None
+        events: list[Event] = [Resumed(now, 0, "cancelled")] if loop.parked else []
+        events.append(Ended(now, Status.CANCELLED, _CANCELLED))
+        for event in events:
+            loop.apply(event)
+        effect = loop.next(now)
+        assert isinstance(effect, Finish), effect
+        result = replace(result_of(loop, effect, ended_at=now), redrives=opened.run.redrives)
+        await self._journal.finish(opened.run, events, result)
+        return result
 
     async def redrive(self, task_id: str) -> bool:
         """Put a dead letter back with a fresh count; False when there is none of that id."""

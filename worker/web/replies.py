@@ -55,6 +55,19 @@ def refuse(
     return reply({"error": {"field": field, "message": message}}, code=code, headers=headers)
 
 
+def media_of(request: Request) -> str:
+    """The content type of a request, without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def limit_of(request: Request, *, default: int = 50, most: int = 500) -> int:
+    """Read `?limit=`."""
+    text = request.query_params.get("limit", str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= most):
+        raise Refusal(422, f"limit: must be a whole number from 1 to {most}", field="limit")
+    return int(text)
+
+
 async def read_body(request: Request, *, limit: int) -> bytes:
     """Read a whole body of at most `limit` bytes. Raises TaskInvalid (too_large) or Refusal."""
     declared = request.headers.get("content-length", "")

@@ -1,0 +1,70 @@
+"""What a tool returns that has begun something longer than a step: the handle of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from worker.core.errors import AttemptFailed
+
+HANDLE_CHARS_MAX = 200
+SECONDS_MAX = 30 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job under way, returned by a tool with `job=True`; the run waits for it, holding nothing.
+
+    Its result is whatever is sent to `POST /v1/jobs/{handle}`, or what the tool's `poll` finds.
+    Without a handle of its own the job goes by the call's idempotency key (`ctx.idempotency_key`),
+    so tell that to whoever is to report. A handle must not be used for two jobs. `expires_seconds`
+    is how long the run waits, `poll_after_seconds` when `poll` is asked for the first time.
+    """
+
+    handle: str | None = None
+    expires_seconds: float | None = None
+    poll_after_seconds: float | None = None
+
+
+def begun(value: Any, *, key: str) -> dict[str, Any]:
+    """What a job tool returned, as JSON: a `Job`, or the handle alone. `key` is its default.
+
+    Raises AttemptFailed, which is not tried again: the job may have begun all the same.
+    """
+    job = Job(value) if isinstance(value, str) else value
+    if not isinstance(job, Job):
+        raise AttemptFailed(
+            f"a tool with job=True returns Job(…) or a handle, not {type(value).__name__}",
+            retryable=False,
+        )
+    handle = key if job.handle is None else job.handle
+    if not _is_handle(handle):
+        raise AttemptFailed(
+            f"the handle of a job must be 1 to {HANDLE_CHARS_MAX} printable characters without"
+            f" spaces, not {str(handle)[:50]!r}",
+            retryable=False,
+        )
+    for name in ("expires_seconds", "poll_after_seconds"):
+        if not _is_time(getattr(job, name)):
+            raise AttemptFailed(
+                f"{name} of a job must be from 1 s to 30 days, not {getattr(job, name)!r}",
+                retryable=False,
+            )
+    return {
+        "handle": handle,
+        "expires_seconds": job.expires_seconds,
+        "poll_after_seconds": job.poll_after_seconds,
+    }
+
+
+def _is_handle(handle: Any) -> bool:
+    if not isinstance(handle, str) or not 0 < len(handle) <= HANDLE_CHARS_MAX:
+        return False
+    return handle.isprintable() and " " not in handle
+
+
+def _is_time(seconds: Any) -> bool:
+    if seconds is None:
+        return True
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    return is_number and 1 <= seconds <= SECONDS_MAX

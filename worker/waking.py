@@ -1,0 +1,28 @@
+"""Wake a parked run, whatever engine its task waits in."""
+
+from __future__ import annotations
+
+import json
+
+from worker.queues.port import Queue
+from worker.store.port import Journal
+
+
+async def wake(run_id: str, queue: Queue, journal: Journal) -> None:
+    """Make the task of a run claimable, because what the run waits for has come.
+
+    May be repeated. Raises QueueUnavailable and StoreUnavailable.
+    """
+    body = await queue.body(run_id)
+    if body is None:
+        body = await _body_of(run_id, journal)
+    await queue.wake(run_id, afresh=True, body=body)
+
+
+async def _body_of(run_id: str, journal: Journal) -> bytes | None:
+    """The task as the journal has it, for an engine that cannot look for one."""
+    view = await journal.view(run_id)
+    if view is None or view.result is not None:
+        return None
+    begun = next((event["data"] for event in view.events if event["kind"] == "started"), None)
+    return None if begun is None else json.dumps(begun["task"]).encode()
