@@ -115,19 +115,22 @@ async def test_three_time_outs_open_the_breaker(upstream: Upstream, context: Con
     )
     guards = Guards(Telemetry(), overrides={knows.dependency: GuardPolicy(fail_max=knows.fail_max)})
     upstream.hang = True
+    attempts = []
+
+    def attempt(info: Any) -> Any:
+        attempts.append(info)
+        return knows.call({"symbol": "ACME"}, context())
 
     async def call() -> Any:
-        ctx = context()
-        return await guards.get(knows.dependency).call(
-            lambda info: knows.call({"symbol": "ACME"}, ctx), policy
-        )
+        return await guards.get(knows.dependency).call(attempt, policy)
 
     outcomes = [await call() for _ in range(5)]
 
     assert [str(each.source) for each in outcomes] == ["stub"] * 5
     assert {each.value for each in outcomes} == {"行情暂不可用"}
     assert [each.reason for each in outcomes] == ["timeout"] * 3 + ["breaker_open"] * 2
-    assert len(upstream.asked) == 3
+    assert len(attempts) == 3  # a busy machine may time out before the upstream is reached
+    assert len(upstream.asked) <= 3
     guards.close()
 
 
