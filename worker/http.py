@@ -8,7 +8,6 @@ exceptions (or one that keeps cookies); untrusted addresses go through `outbound
 from __future__ import annotations
 
 import asyncio
-import ssl
 import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -18,11 +17,12 @@ from typing import Any, Literal
 
 import httpx
 
-from worker.core.errors import AttemptFailed, AttemptTimeout, ConfigError
+from worker.core.errors import AttemptFailed, AttemptTimeout
 from worker.outbound.cookies import Borrowed
 from worker.outbound.cookies import CookieClient as CookieClient
 from worker.outbound.failures import failure_of, failure_of_status
 from worker.outbound.pool import PoolRules, WatchedPool
+from worker.outbound.tls import trust_of
 from worker.outbound.transport import PatientTransport
 from worker.telemetry.signals import ClientRecycled
 
@@ -134,7 +134,7 @@ class HttpClient:
             trace_hosts=options.trace_hosts,
             trace_headers=trace_headers,
         )
-        self._tls = tls_context(options)
+        self._tls = trust_of(verify=options.verify, ca_file=options.ca_file)
         self._pool = self._watched(None)
         self._mounts = self._proxies() if options.trust_env else {}
         # One client serves everybody: what one caller is given must not reach the next.
@@ -320,16 +320,3 @@ class HttpClient:
             mounts[f"all://{name}"] = None  # None: the client's own transport
             mounts[f"all://*.{name}"] = None
         return mounts
-
-
-def tls_context(options: HttpOptions) -> ssl.SSLContext:
-    """Build the trust of a client: the usual authorities, or those of `ca_file` and no other.
-
-    Raises ConfigError when the file cannot be used.
-    """
-    if not options.verify or options.ca_file is None:
-        return httpx.create_ssl_context(verify=options.verify, trust_env=False)
-    try:
-        return ssl.create_default_context(cafile=options.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"ca_file: cannot read authorities from it ({error})") from error

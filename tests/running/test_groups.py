@@ -98,7 +98,7 @@ async def test_runs_share_nothing_with_each_other(start, ask):
         }
         assert all(s == [{"basket": ["0"]}, {"basket": ["0", "1"]}] for s in states.values())
         gc.collect()
-        assert [each for each in gc.get_objects() if isinstance(each, Groups)] == []
+        assert [each for each in gc.get_objects() if type(each) is Groups] == []
 
 
 async def test_failing_call_stops_nobody_and_leaves_what_it_has_written(start, ask):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import graphlib
 import re
 import sys
@@ -148,13 +149,17 @@ IMPURE = {
 }
 CLOCK_CALLS = re.compile(r"\b(datetime\.now|datetime\.utcnow|datetime\.today|date\.today)\(")
 
-OURS = [found for path in python_files(*PACKAGES) for found in imports_of(path)]
+
+@functools.cache
+def ours():
+    """Every import of the packages; not at import, which every process of a test run does."""
+    return [found for path in python_files(*PACKAGES) for found in imports_of(path)]
 
 
 def test_rooms_import_only_what_the_table_allows():
     """An import between rooms is a line of the table, or a mistake."""
     forbidden = [
-        f"{found} ({part_of(found.path)} may not)" for found in OURS if not is_allowed(found)
+        f"{found} ({part_of(found.path)} may not)" for found in ours() if not is_allowed(found)
     ]
 
     assert forbidden == []
@@ -180,7 +185,7 @@ def test_modules_have_no_cycle():
     """No module needs itself to be loaded: lazy imports and those for types apart."""
     modules = {module_of(path) for path in python_files(*PACKAGES)}
     graph: dict[str, set[str]] = {module: set() for module in modules}
-    for found in OURS:
+    for found in ours():
         importer = module_of(found.path)
         imported = nearest(found.name, modules)
         if found.at_start and imported and imported != importer:
@@ -191,7 +196,7 @@ def test_modules_have_no_cycle():
 
 def test_core_is_pure():
     """The core imports the standard library only, and of it nothing that touches the world."""
-    in_core = [found for found in OURS if part_of(found.path) == "core"]
+    in_core = [found for found in ours() if part_of(found.path) == "core"]
     impure = [str(found) for found in in_core if not is_pure(found.name)]
     clocks = [
         str(path)
@@ -209,7 +214,7 @@ def test_library_is_known_where_the_table_says(library: str):
     homes = tuple(MAY_KNOW[library])
     strangers = [
         str(found)
-        for found in OURS
+        for found in ours()
         if top(found.name) == library and not lies_in(str(found.path), homes)
     ]
 
@@ -219,7 +224,7 @@ def test_library_is_known_where_the_table_says(library: str):
 def test_every_library_is_in_the_table():
     """A new library gets a home, and a line in pyproject.toml."""
     known = set(MAY_KNOW) | set(PACKAGES) | set(sys.stdlib_module_names)
-    unknown = [str(found) for found in OURS if top(found.name) not in known]
+    unknown = [str(found) for found in ours() if top(found.name) not in known]
 
     assert unknown == []
 
@@ -231,7 +236,7 @@ def test_every_imported_library_is_declared():
     for extra in project["optional-dependencies"].values():
         wanted += extra
     declared = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for line in wanted}
-    imported = {top(found.name) for found in OURS} & set(MAY_KNOW) - {"pytest", "sqlite3"}
+    imported = {top(found.name) for found in ours()} & set(MAY_KNOW) - {"pytest", "sqlite3"}
     imported = {"opentelemetry_sdk" if name == "opentelemetry" else name for name in imported}
 
     assert imported - declared == set()

@@ -22,5 +22,7 @@ async def house() -> AsyncIterator[House]:
 @pytest.fixture
 async def client(house) -> AsyncIterator[httpx.AsyncClient]:
     """A program on this machine."""
-    async with httpx.AsyncClient(base_url=house.server.url, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=house.server.url, trust_env=False, verify=False
+    ) as client:
         yield client

@@ -10,9 +10,7 @@ its own look-up.
 from __future__ import annotations
 
 import asyncio
-import functools
 import socket
-import ssl
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
@@ -26,6 +24,7 @@ import httpx
 from worker.core.errors import AttemptFailed, AttemptTimeout
 from worker.outbound.addresses import WEB_PORTS, UrlRefused, checked_url, is_public
 from worker.outbound.failures import failure_of
+from worker.outbound.tls import usual_trust
 from worker.outbound.transport import PatientTransport
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -85,7 +84,7 @@ async def fetch_guarded(
     """
     gate = Gate(frozenset(host.lower() for host in allow_hosts), resolve)
     transport = PatientTransport(
-        tls=_tls(),
+        tls=usual_trust(),
         limits=httpx.Limits(max_connections=2, keepalive_expiry=1),
         resolver=gate,
         socket_factory=gate.open_socket,
@@ -152,11 +151,6 @@ def _resolved(host: str, port: int, address: str) -> dict[str, Any]:
         "proto": socket.IPPROTO_TCP,
         "flags": socket.AI_NUMERICHOST,
     }
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    return httpx.create_ssl_context(trust_env=False)
 
 
 async def _follow(
