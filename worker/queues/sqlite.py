@@ -23,16 +23,14 @@ from typing import Any, TypeVar
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, WorkerError
 from worker.queues import sqlite_statements as sql
 from worker.queues.port import MAX_DELIVERIES, Capabilities, DeadLetter, Depth, Lease, Ticket
-from worker.queues.reasons import delivered_too_often, readable
-from worker.queues.sqlite_room import Room
-from worker.queues.sqlite_rows import Claimed, lease_key, lease_of
+from worker.queues.reasons import readable
+from worker.queues.sqlite_changes import PRUNE_BATCH, Rows
+from worker.queues.sqlite_rows import NEVER, Claimed, lease_key
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1  # how often a waiting claim asks whether another process has put something
-PRUNE_BATCH = 500  # rows in one transaction, so that nobody waits long for the lock
-_NEVER = float("inf")
 
 
 class SqliteQueue:
@@ -61,7 +59,13 @@ class SqliteQueue:
         self._held: dict[str, Lease] = {}
         self._siblings: list[SqliteQueue] = []
         self._closed = False
-        self._room = Room(name, depth_max) if depth_max is not None else None
+        self._rows = Rows(
+            name,
+            max_deliveries=max_deliveries,
+            depth_max=depth_max,
+            clock=self._clock,
+            ring=file.ring,
+        )
         self._listeners: list[Callable[[str], None]] = []
 
     def __repr__(self) -> str:
@@ -69,7 +73,7 @@ class SqliteQueue:
 
     async def put(self, ticket: Ticket) -> bool:
         """See the port: add a task; False when its id is known."""
-        return bool(await _ours(self._file.write(self._put, ticket), full=QueueFull))
+        return bool(await _ours(self._file.write(self._rows.put, ticket), full=QueueFull))
 
     async def claim(
         self, *, owner: str, lease_seconds: float, wait_seconds: float, limit: int = 1
@@ -93,7 +97,7 @@ class SqliteQueue:
 
     async def extend(self, lease: Lease, *, lease_seconds: float) -> None:
         """See the port: keep the lease from now."""
-        await self._settle_lease(self._extend, lease, lease_seconds)
+        await self._settle_lease(self._rows.extend, lease, lease_seconds)
 
     async def extend_many(
         self, leases: Sequence[Lease], *, lease_seconds: float
@@ -102,22 +106,22 @@ class SqliteQueue:
         if not leases:
             return []
         keys = [lease_key(lease) for lease in leases]
-        kept = await self._write(self._extend_many, (keys, lease_seconds))
+        kept = await self._write(self._rows.extend_many, (keys, lease_seconds))
         return [lease for lease, found in zip(leases, kept, strict=True) if not found]
 
     async def ack(self, lease: Lease) -> None:
         """See the port: settle for good."""
-        await self._settle_lease(self._ack, lease)
+        await self._settle_lease(self._rows.ack, lease)
         self._held.pop(lease.token, None)
 
     async def nack(self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str) -> None:
         """See the port: hand back, hidden for the delay."""
-        await self._settle_lease(self._nack, lease, delay_seconds, counted, readable(reason))
+        await self._settle_lease(self._rows.nack, lease, delay_seconds, counted, readable(reason))
         self._held.pop(lease.token, None)
 
     async def dead_letter(self, lease: Lease, *, reason: str) -> None:
         """See the port: give the task up."""
-        await self._settle_lease(self._bury, lease, readable(reason))
+        await self._settle_lease(self._rows.bury, lease, readable(reason))
         self._held.pop(lease.token, None)
 
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
@@ -131,15 +135,15 @@ class SqliteQueue:
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""
-        return bool(await self._write(self._redrive, task_id))
+        return bool(await self._write(self._rows.redrive, task_id))
 
     async def cancel(self, task_id: str) -> bool:
         """See the port: remove a waiting task."""
-        return bool(await self._write(self._cancel, task_id))
+        return bool(await self._write(self._rows.cancel, task_id))
 
     async def wake(self, task_id: str, *, afresh: bool = False, body: bytes | None = None) -> bool:
         """See the port: make a parked task ready; here it is found by its id."""
-        return bool(await self._write(self._wake, (readable(task_id), afresh)))
+        return bool(await self._write(self._rows.wake, (readable(task_id), afresh)))
 
     async def state(self, task_id: str) -> str | None:
         """See the port: where a task is."""
@@ -159,7 +163,7 @@ class SqliteQueue:
         for state, count, since in await self._read(sql.DEPTH, {"queue": self.name, "now": now}):
             counts[state] += count
             if since is not None:
-                oldest[state] = min(since, oldest.get(state, _NEVER))
+                oldest[state] = min(since, oldest.get(state, NEVER))
         return Depth(
             **counts,
             oldest_ready_seconds=now - oldest["ready"] if "ready" in oldest else None,
@@ -170,7 +174,7 @@ class SqliteQueue:
         """See the port: forget settled tasks, some hundred in each transaction."""
         before, total, gone = self._clock() - older_than_seconds, 0, PRUNE_BATCH
         while gone == PRUNE_BATCH:
-            gone = await self._write(self._prune, before)
+            gone = await self._write(self._rows.prune, before)
             total += gone
         return total
 
@@ -194,7 +198,9 @@ class SqliteQueue:
         for sibling in self._siblings:
             await sibling.close()
         held = [(lease, 0.0, False, "handed back") for lease in self._held.values()]
-        back = [self._file.write(self._nack, (lease_key(lease), *rest)) for lease, *rest in held]
+        back = [
+            self._file.write(self._rows.nack, (lease_key(lease), *rest)) for lease, *rest in held
+        ]
         # A lost lease needs no handing back, and a file that is out of reach gets none.
         await asyncio.gather(*back, return_exceptions=True)
         self._held.clear()
@@ -214,7 +220,7 @@ class SqliteQueue:
             raise LeaseLost(f"the lease of task {lease.id} is lost")
 
     async def _claim_once(self, wish: Any) -> Claimed:
-        claiming = self._file.write(self._claim, wish, orphaned=self._hand_back)
+        claiming = self._file.write(self._rows.claim, wish, orphaned=self._hand_back)
         try:
             claimed: Claimed = await _ours(claiming)
         except asyncio.CancelledError:
@@ -233,7 +239,9 @@ class SqliteQueue:
     def _hand_back(self, claimed: Claimed) -> None:
         self._tell_dead(claimed.dead)
         for lease in claimed.leases:
-            back = self._file.write(self._nack, (lease_key(lease), 0.0, False, "claim cancelled"))
+            back = self._file.write(
+                self._rows.nack, (lease_key(lease), 0.0, False, "claim cancelled")
+            )
             back.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _wait(self, bell: Any, seconds: float, version: int) -> None:
@@ -243,150 +251,6 @@ class SqliteQueue:
                 return
             if await _ours(self._file.version()) != version:
                 return
-
-    # --- in the writer thread --------------------------------------------------------------------
-
-    def _put(self, connection: sqlite3.Connection, tickets: list[Ticket]) -> list[Any]:
-        now = self._clock()
-        return [self._put_one(connection, ticket, now) for ticket in tickets]
-
-    def _put_one(self, connection: sqlite3.Connection, ticket: Ticket, now: float) -> Any:
-        task_id = readable(ticket.id)
-        if self._room is not None and not self._room.is_left(connection):
-            if connection.execute(sql.KNOWN, (self.name, task_id)).fetchone():
-                return False
-            return QueueFull(f"queue {self.name!r} holds {self.depth_max} tasks, its limit")
-        due = max(now, ticket.not_before or now)
-        state = "delayed" if due > now else "ready"
-        row = (task_id, self.name, ticket.body, ticket.priority, state, due, now)
-        added = connection.execute(sql.PUT, row).rowcount
-        if added:
-            if self._room is not None:
-                self._room.left -= 1
-            self._file.ring(self.name)
-        return bool(added)
-
-    def _claim(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        expires_from = time.monotonic()
-        connection.execute(sql.WAKE, (self.name, now))
-        return [self._claim_for(connection, wish, now, expires_from) for wish in wishes]
-
-    def _claim_for(
-        self, connection: sqlite3.Connection, wish: Any, now: float, expires_from: float
-    ) -> Claimed:
-        owner, lease_seconds, limit = wish
-        leases: list[Lease] = []
-        dead: list[str] = []
-        values = {"queue": self.name, "now": now, "owner": owner, "until": now + lease_seconds}
-        for statement in (sql.CLAIM_EXPIRED, sql.CLAIM_READY):
-            while len(leases) < limit:
-                values["limit"] = limit - len(leases)
-                rows = connection.execute(statement, values).fetchall()
-                rows.sort()  # RETURNING promises no order; the rank is in front
-                for row in rows:
-                    lease = lease_of(row, expires_from + lease_seconds)
-                    if lease.deliveries > self.max_deliveries:
-                        self._give_up(connection, lease, now)
-                        dead.append(lease.id)
-                    else:
-                        leases.append(lease)
-                if len(rows) < values["limit"]:
-                    break
-        if leases:
-            return Claimed(leases, 0.0, 0, dead)
-        due = connection.execute(sql.NEXT_DUE, {"queue": self.name}).fetchone()[0]
-        version = connection.execute("pragma data_version").fetchone()[0]
-        return Claimed(leases, _NEVER if due is None else due - now, version, dead)
-
-    def _give_up(self, connection: sqlite3.Connection, lease: Lease, now: float) -> None:
-        """Dead-letter a task that a claim found used up; this handing did not take place."""
-        number, _ = lease_key(lease)
-        reason = delivered_too_often(lease.deliveries - 1)
-        connection.execute(sql.GIVE_UP, {"number": number, "reason": reason, "now": now})
-
-    def _extend(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [
-            connection.execute(sql.EXTEND, (now + seconds, number, token)).rowcount
-            for (number, token), seconds in wishes
-        ]
-
-    def _extend_many(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        return [
-            self._extend(connection, [(key, seconds) for key in keys]) for keys, seconds in wishes
-        ]
-
-    def _ack(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [self._ack_one(connection, key, now) for (key,) in wishes]
-
-    def _ack_one(self, connection: sqlite3.Connection, key: tuple[int, int], now: float) -> bool:
-        if connection.execute(sql.ACK, (now, *key)).rowcount:
-            return True
-        row = connection.execute(sql.SETTLED_BY, (key[0],)).fetchone()
-        # Gone means acked and pruned: nothing is left that could be stale.
-        return row is None or (row[0] == "done" and row[1] == key[1])
-
-    def _nack(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        outcomes = []
-        for (number, token), delay, counted, reason in wishes:
-            hidden = "delayed" if counted else "parked"
-            values = {
-                "number": number,
-                "token": token,
-                "state": hidden if delay > 0 else "ready",
-                # Handed back without fault, a task keeps its place in the queue.
-                "ready_at": now + max(0.0, delay) if delay > 0 or counted else None,
-                "uncounted": not counted,
-                "now": now,
-                "reason": reason,
-            }
-            outcomes.append(connection.execute(sql.NACK, values).rowcount)
-            self._file.ring(self.name)
-        return outcomes
-
-    def _bury(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [
-            connection.execute(
-                sql.BURY, {"number": number, "token": token, "reason": reason, "now": now}
-            ).rowcount
-            for (number, token), reason in wishes
-        ]
-
-    def _redrive(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:
-        self._file.ring(self.name)
-        now = self._clock()
-        return [
-            connection.execute(sql.REDRIVE, (now, self.name, readable(task_id))).rowcount
-            for task_id in ids
-        ]
-
-    def _wake(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        self._file.ring(self.name)
-        now, outcomes = self._clock(), []
-        for task_id, afresh in wishes:
-            values = {"queue": self.name, "id": task_id, "now": now if afresh else None}
-            woken = connection.execute(sql.WAKE_ONE, values).rowcount
-            outcomes.append(woken)
-            if not woken:
-                connection.execute(sql.WAKE_LATER, values)
-        return outcomes
-
-    def _cancel(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:
-        now = self._clock()
-        return [
-            connection.execute(sql.CANCEL, (now, self.name, readable(task_id))).rowcount
-            for task_id in ids
-        ]
-
-    def _prune(self, connection: sqlite3.Connection, bounds: list[float]) -> list[Any]:
-        return [
-            connection.execute(sql.PRUNE, (self.name, before, PRUNE_BATCH)).rowcount
-            for before in bounds
-        ]
 
 
 async def _ours(outcome: Awaitable[T], *, full: type[WorkerError] = QueueUnavailable) -> T:

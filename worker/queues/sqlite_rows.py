@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from worker.queues.port import Lease
 
+NEVER = float("inf")
+
 
 class Claimed(NamedTuple):
     """What one look for tasks found: leases, or how long until one may be there.
