@@ -5,9 +5,16 @@ it commits, further writes gather; it takes them all into the next transaction, 
 loops that journal a step at the same time cost one fsync and not a hundred (group commit). Nobody
 ever waits for company: a lone write is committed at once.
 
-A write is a function of the connection, run as a whole in the thread. So a cancelled caller leaves
-no transaction open, and its write is there wholly or not at all. Several writes of one kind can be
-done by one function for all of them (see `write`). If one of a batch fails, it is undone alone.
+A commit waits for the disk if one of its writes asks for that. What does not ask (a claim, an ack,
+a step that can be repeated) outlives the process, not the machine; but it is never lost where a
+later write is kept: SQLite's log has an order. Of these, the small ones are done **at once**, in
+the thread of the caller, if nobody else is at the file: to wake another thread and to be woken by
+it costs several times as much as the write. It never waits there, neither for the disk nor for
+another process: whenever it would, the writer thread does it.
+
+A write is a function of the connection, run as a whole. So a cancelled caller leaves no transaction
+open, and its write is there wholly or not at all. Several writes of one kind can be done by one
+function for all of them (see `write`). If one of a batch fails, it is undone alone.
 
 Driver errors leave this room as they are; the adapters turn them into ours.
 """
@@ -25,6 +32,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from worker.core.errors import ConfigError
+from worker.sqlitejobs import Bell, End, Job, settle
 from worker.sqliteopen import FileSettings, connect, connect_writer
 from worker.sqliteschema import Part, bring_up
 
@@ -35,57 +43,17 @@ Work = Callable[[sqlite3.Connection], T]
 # raise: then it is undone and called again for each argument alone.
 Bulk = Callable[[sqlite3.Connection, list[Any]], list[Any]]
 
+# How a transaction is made: its synchronous level, how many milliseconds it waits for another
+# process, and beyond how many pages of the log it makes a checkpoint.
+Manner = tuple[str, int, int]
+
 BATCH_MAX = 256  # jobs in one transaction: bounds how long other processes wait for the lock
 IDLE_SECONDS = 1.0  # after so long without a write the log is folded into the file
 WAL_BYTES_MAX = 16 * 1024 * 1024  # beyond it we ask for a truncation even under load
-
-
-class _Job:
-    __slots__ = ("argument", "future", "loop", "orphaned", "work")
-
-    def __init__(
-        self, work: Any, argument: Any, orphaned: Callable[[Any], None] | None = None
-    ) -> None:
-        self.work = work
-        self.argument = argument
-        self.orphaned = orphaned
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
-
-
-class _End(_Job):
-    """The last job of a thread; its future is done when the connection is closed."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(None, None)
-
-
-class Bell:
-    """Somebody who waits for a name to be rung; only for its own event loop."""
-
-    def __init__(self, bells: set[Bell]) -> None:
-        self._bells = bells
-        self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
-        bells.add(self)
-
-    def ring(self) -> None:
-        """Wake the waiter, from any thread."""
-        _call_in(self._loop, self._rung.set)
-
-    async def wait(self, seconds: float) -> bool:
-        """Wait for the ring, at most so long; tells whether it came."""
-        try:
-            await asyncio.wait_for(self._rung.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
-
-    def put_away(self) -> None:
-        """Stop listening."""
-        self._bells.discard(self)
+AT_ONCE_MAX = 256  # writes in callers' threads between two of the writer's, which tends the log
+SLOW_SECONDS = 0.005  # a write at once that takes longer than this has met a busy disk
+REST_SECONDS = 1.0  # for which the writer thread does everything then
+CHECKPOINT_PAGES = 1000  # so long a log the writer thread folds into the file after its commit
 
 
 class SqliteFile:
@@ -98,13 +66,24 @@ class SqliteFile:
         self.settings = settings
         self.users = 1
         self.commits = 0
+        self.at_once = True  # whether callers may do small writes themselves
         self._shared = False
         self._bells: dict[str, set[Bell]] = {}
         self._rung: set[str] = set()
-        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._reads: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._reads: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._dirty_since_checkpoint = False
         self._quiet_since = time.monotonic()
+        self._turn = threading.Lock()  # who has it may use the writing connection
+        busy_ms = int(settings.busy_seconds * 1000)
+        relaxed = "normal" if settings.synchronous in ("full", "extra") else settings.synchronous
+        self._synced: Manner = settings.synchronous, busy_ms, CHECKPOINT_PAGES
+        self._unsynced: Manner = relaxed, busy_ms, CHECKPOINT_PAGES
+        self._waiting_for_nobody: Manner = relaxed, 0, 0
+        self._manner: Manner | None = None  # how the connection is set now
+        self._done_at_once = 0
+        self._rest_until = 0.0
+        self._look_again_at = 0  # so many commits, for how long the log is
         self._writer_connection = connect_writer(settings)
         try:
             for part in parts:
@@ -154,27 +133,36 @@ class SqliteFile:
             raise ConfigError(f"{self.settings.path}: cannot be set up ({error})") from error
 
     def write(
-        self, work: Bulk, argument: Any, *, orphaned: Callable[[Any], None] | None = None
+        self,
+        work: Bulk,
+        argument: Any,
+        *,
+        orphaned: Callable[[Any], None] | None = None,
+        synced: bool = True,
+        at_once: bool = False,
     ) -> asyncio.Future[Any]:
         """Have `work` done for `argument` in the next transaction; the future is its outcome.
 
-        Arguments of all that wait for the same `work` are given to it together. Durable when the
-        future is done. Cancelled: done or not done, never half; if it was done, `orphaned` is
-        called with the outcome that nobody waited for.
+        Arguments of all that wait for the same `work` are given to it together. When the future is
+        done, the write outlives this process, and the machine if it is `synced` (and the file is
+        opened so). Cancelled: done or not done, never half; if it was done, `orphaned` is called
+        with the outcome that nobody waited for. `at_once`: it is small and need not be synced, so
+        it may be done before this returns.
         """
-        job = _Job(work, argument, orphaned)
-        self._jobs.put(job)
+        job = Job(work, argument, orphaned=orphaned, synced=synced)
+        if not (at_once and not synced and self._do_at_once(job)):
+            self._jobs.put(job)
         return job.future
 
     def read(self, work: Work[T]) -> asyncio.Future[T]:
         """Have `work` done on the reading connection, in a thread. It must not write."""
-        job = _Job(work, None)
+        job = Job(work, None)
         self._reads.put(job)
         return job.future
 
     def version(self) -> asyncio.Future[int]:
         """A number that changes when another process has written. Costs no transaction."""
-        job = _Job(None, None)
+        job = Job(None, None)
         self._jobs.put(job)
         return job.future
 
@@ -194,37 +182,67 @@ class SqliteFile:
                 return
             if self._shared:
                 del self._open[self.settings]
-        last_read, last_write = _End(), _End()
+        last_read, last_write = End(), End()
         self._reads.put(last_read)
         self._jobs.put(last_write)
         await asyncio.shield(asyncio.gather(last_read.future, last_write.future))
         for thread in self._threads:
             thread.join()  # it has nothing left to do but to end
 
+    # --- in the caller's thread ------------------------------------------------------------------
+
+    def _do_at_once(self, job: Job) -> bool:
+        """Do a job here and now, if that needs no waiting for anybody; else the thread has to."""
+        began = time.monotonic()
+        is_due = self._done_at_once >= AT_ONCE_MAX or self._jobs.qsize()
+        if is_due or not self.at_once or began < self._rest_until:
+            return False
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            try:
+                self._begin(self._waiting_for_nobody)
+            except sqlite3.Error:
+                return False  # another process is writing, most likely: the thread waits for it
+            (outcome,) = self._complete([job])
+            self._done_at_once += 1
+        finally:
+            self._turn.release()
+        job.settle(outcome)
+        self._quiet_since = time.monotonic()
+        if self._quiet_since - began > SLOW_SECONDS:
+            self._rest_until = self._quiet_since + REST_SECONDS
+        return True
+
     # --- the writer thread ---------------------------------------------------------------------
 
     def _write_forever(self) -> None:
-        end: _Job | None = None
+        end: Job | None = None
         while end is None:
             jobs, end = self._gather()
-            writes = [job for job in jobs if job.work is not None and not job.future.cancelled()]
+            writes = [j for j in jobs if j.work is not None and not j.future.cancelled()]
             probes = [job for job in jobs if job.work is None]
+            # Who learns of an outcome may want the file at once: the turn is over by then.
             if writes:
-                _settle(writes, self._transact(writes))
+                with self._turn:
+                    outcomes = self._transact(writes)
+                    self._done_at_once = 0
+                settle(writes, outcomes)
                 self._quiet_since = time.monotonic()
             if probes:
-                _settle(probes, self._probe(len(probes)))
+                with self._turn:
+                    outcomes = self._probe(len(probes))
+                settle(probes, outcomes)
             self._fold_log(stopping=end is not None)
         self._writer_connection.close()
-        _settle([end], [None])
+        settle([end], [None])
 
-    def _gather(self) -> tuple[list[_Job], _End | None]:
+    def _gather(self) -> tuple[list[Job], End | None]:
         """Wait for work, then take what there is, with the end if it has come."""
-        jobs: list[_Job] = []
+        jobs: list[Job] = []
         try:
-            timeout = IDLE_SECONDS if self._dirty_since_checkpoint else None
-            job = self._jobs.get(timeout=timeout)
-            while not isinstance(job, _End):
+            job = self._jobs.get(timeout=IDLE_SECONDS)
+            while not isinstance(job, End):
                 jobs.append(job)
                 if len(jobs) == BATCH_MAX:
                     return jobs, None
@@ -235,19 +253,40 @@ class SqliteFile:
 
     def _probe(self, count: int) -> list[Any]:
         try:
+            self._adopt(self._unsynced)
             version = self._writer_connection.execute("pragma data_version").fetchone()[0]
         except sqlite3.Error as error:
             return [error] * count
         return [version] * count
 
-    def _transact(self, jobs: list[_Job]) -> list[Any]:
+    def _transact(self, jobs: list[Job]) -> list[Any]:
         """Do the jobs in one transaction; where that cannot be, each in its own."""
-        connection = self._writer_connection
-        self._rung.clear()
         try:
-            connection.execute("begin immediate")
+            self._begin(self._synced if any(job.synced for job in jobs) else self._unsynced)
         except sqlite3.Error as error:
             return [error] * len(jobs)
+        return self._complete(jobs)
+
+    # --- with the turn ---------------------------------------------------------------------------
+
+    def _begin(self, manner: Manner) -> None:
+        self._adopt(manner)
+        self._writer_connection.execute("begin immediate")
+
+    def _adopt(self, manner: Manner) -> None:
+        if manner != self._manner:
+            synchronous, busy_ms, pages = manner
+            self._manner = None
+            self._writer_connection.executescript(
+                f"pragma synchronous={synchronous}; pragma busy_timeout={busy_ms};"
+                f"pragma wal_autocheckpoint={pages};"
+            )
+            self._manner = manner
+
+    def _complete(self, jobs: list[Job]) -> list[Any]:
+        """Do the jobs in the transaction that has begun, and commit."""
+        connection = self._writer_connection
+        self._rung.clear()
         try:
             outcomes = self._perform(connection, jobs)
             connection.execute("commit")
@@ -264,7 +303,7 @@ class SqliteFile:
                 bell.ring()
         return outcomes
 
-    def _perform(self, connection: sqlite3.Connection, jobs: list[_Job]) -> list[Any]:
+    def _perform(self, connection: sqlite3.Connection, jobs: list[Job]) -> list[Any]:
         kinds: dict[Any, list[int]] = {}
         for number, job in enumerate(jobs):
             kinds.setdefault(job.work, []).append(number)
@@ -297,21 +336,19 @@ class SqliteFile:
         if not self._dirty_since_checkpoint:
             return
         idle = time.monotonic() - self._quiet_since >= IDLE_SECONDS
-        if not (stopping or idle or (self.commits % 256 == 0 and self._log_is_big())):
+        if not (stopping or idle or self._log_is_big()):
             return
-        connection = self._writer_connection
-        try:
+        with self._turn, contextlib.suppress(sqlite3.Error):
             # A reader or writer elsewhere makes it impossible for now: then later, not waiting.
-            connection.execute("pragma busy_timeout=0")
-            busy = connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0]
-            self._dirty_since_checkpoint = bool(busy)
-        except sqlite3.Error:
-            pass
-        finally:
-            connection.execute(f"pragma busy_timeout={int(self.settings.busy_seconds * 1000)}")
+            self._adopt(self._waiting_for_nobody)
+            folding = self._writer_connection.execute("pragma wal_checkpoint(truncate)")
+            self._dirty_since_checkpoint = bool(folding.fetchone()[0])
         self._quiet_since = time.monotonic()
 
     def _log_is_big(self) -> bool:
+        if self.commits < self._look_again_at:
+            return False
+        self._look_again_at = self.commits + 256
         try:
             return os.stat(self.settings.path + "-wal").st_size > WAL_BYTES_MAX
         except OSError:
@@ -321,7 +358,7 @@ class SqliteFile:
 
     def _read_forever(self) -> None:
         connection = connect(self.settings)
-        while not isinstance(job := self._reads.get(), _End):
+        while not isinstance(job := self._reads.get(), End):
             if job.future.cancelled():
                 continue
             outcome: Any
@@ -329,34 +366,6 @@ class SqliteFile:
                 outcome = job.work(connection)
             except Exception as error:
                 outcome = error
-            _settle([job], [outcome])
+            settle([job], [outcome])
         connection.close()
-        _settle([job], [None])
-
-
-def _settle(jobs: list[_Job], outcomes: list[Any]) -> None:
-    """Hand the outcomes to the callers: one wake-up for each event loop, not for each job."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Job, Any]]] = {}
-    for job, outcome in zip(jobs, outcomes, strict=True):
-        by_loop.setdefault(job.loop, []).append((job, outcome))
-    for loop, settled in by_loop.items():
-        _call_in(loop, _resolve, settled)
-
-
-def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *values: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(function, *values)
-    except RuntimeError:
-        pass  # that loop is closed: nobody waits there any more
-
-
-def _resolve(settled: list[tuple[_Job, Any]]) -> None:
-    for job, outcome in settled:
-        failed = isinstance(outcome, BaseException)
-        if job.future.done():  # the caller was cancelled meanwhile
-            if job.orphaned is not None and not failed:
-                job.orphaned(outcome)
-        elif failed:
-            job.future.set_exception(outcome)
-        else:
-            job.future.set_result(outcome)
+        settle([job], [None])

@@ -92,7 +92,7 @@ def connect(settings: FileSettings) -> sqlite3.Connection:
     connection = sqlite3.connect(
         settings.path,
         isolation_level=None,  # transactions are begun and ended by hand
-        check_same_thread=False,  # opened by one thread, then used by another only
+        check_same_thread=False,  # used by several, one at a time
         cached_statements=256,
     )
     page_max = f"pragma max_page_count={settings.page_max};" if settings.page_max else ""

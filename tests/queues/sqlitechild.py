@@ -54,13 +54,14 @@ async def put_one(url: str, name: str) -> None:
 
 
 async def append(url: str, run_id: str) -> None:
-    """Append to a run for ever."""
+    """Append to a run for ever, synced now and then."""
     store = open_store(url)
     run = (await store.open(run_id, owner="child", lease_seconds=60)).run
     assert run is not None
     number = 0
     while True:
-        await store.append(run, [NoteAdded(float(number), "test", "x" * 2000)])
+        synced = number % 3 == 0
+        await store.append(run, [NoteAdded(float(number), "test", "x" * 2000)], synced=synced)
         say(number)
         number += 1
 

@@ -64,6 +64,7 @@ async def test_cancelled_claims_are_handed_back_at_once(rig: Rig) -> None:
 
 async def test_a_claim_cancelled_with_its_outcome_in_hand(rig: Rig) -> None:
     """Cancelled between the commit and its own next step, a claim hands back what it got."""
+    rig.file.at_once = False
     await rig.queue.put(Ticket(id="t", body=b"1"))
     claim = asyncio.create_task(rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=0))
     await asyncio.sleep(0)  # the claim has asked
@@ -99,6 +100,7 @@ class HaltingClock:
 
 async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
     """Cancelled while it is written, a claim hands back what it has got, and tells of its dead."""
+    rig.file.at_once = False
     clock = HaltingClock()
     await rig.queue.put(Ticket(id="poison", body=b"1"))
     await rig.queue.claim(owner="dead", lease_seconds=0, wait_seconds=0)
@@ -116,6 +118,7 @@ async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
 
 async def test_an_open_cancelled_while_it_is_written(rig: Rig) -> None:
     """Nobody waits for the lease of an open that nobody waits for; the run keeps its session."""
+    rig.file.at_once = False
     clock, claim = HaltingClock(), SessionClaim("s")
     slow = SqliteStore(rig.file.again(), clock=clock)
     opening = asyncio.create_task(slow.open("t", owner="w", lease_seconds=900, session=claim))

@@ -70,16 +70,27 @@ def ask():
     return asking
 
 
+class Batch(list):
+    """The facts of one write."""
+
+    def __init__(self, facts, *, synced):
+        super().__init__(facts)
+        self.synced = synced
+
+
 @pytest.fixture
 def writes():
-    """Watch the journal of a worker: `writes(worker)` lists the kinds of facts of each write."""
+    """Watch the journal of a worker: `writes(worker)` lists the kinds of facts of each write.
+
+    Each list tells in `synced` whether it had to outlive the machine.
+    """
 
     def watching(worker):
         batches, append = [], worker.store.inner.append
 
-        async def kept(run, events):
-            batches.append([type(event) for event in events])
-            await append(run, events)
+        async def kept(run, events, *, synced=True):
+            batches.append(Batch((type(event) for event in events), synced=synced))
+            await append(run, events, synced=synced)
 
         worker.store.inner.append = kept
         return batches

@@ -8,6 +8,16 @@ from worker.model.scripted import answer, calls
 from worker.telemetry.signals import StoreCall
 
 
+@tool(effect="write")
+async def book(x: int) -> str:
+    """Book a number.
+
+    Args:
+        x: The number.
+    """
+    return f"booked {x}"
+
+
 @tool
 async def double(x: int) -> str:
     """Double a number.
@@ -28,6 +38,25 @@ async def test_an_answer_and_the_end_of_its_run_are_one_write(start, ask):
         assert result.answer == "8"
         assert written == ["append", "append", "finish"]
         assert view.events[-1]["kind"] == "model_replied"
+
+
+async def test_what_stands_for_an_effect_outlives_the_machine(start, ask, writes):
+    """Intents and results of writing tools wait for the disk; replies and results of reads do not.
+
+    The intent is written in full before the tool runs, and with it all that came before.
+    """
+    plan = calls(("double", {"x": 4})), calls(("book", {"x": 8})), answer("done")
+    async with start(*plan, tools=[double, book]) as worker:
+        batches = writes(worker)
+        await ask(worker, Task("t1", "double 4 and book it"))
+
+    assert [(*(kind.__name__ for kind in kinds), kinds.synced) for kinds in batches] == [
+        ("Started", "ModelReplied", False),
+        ("ToolReturned", False),
+        ("ModelReplied", False),
+        ("ToolStarted", True),
+        ("ToolReturned", True),
+    ]
 
 
 async def test_an_answer_that_could_not_be_written_is_not_given(start, ask):

@@ -30,6 +30,7 @@ from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 
 T = TypeVar("T")
+FEW = 16  # so many leases are soon claimed or extended, in the caller's thread
 POLL_SECONDS = 0.1  # how often a waiting claim asks whether another process has put something
 
 
@@ -106,7 +107,12 @@ class SqliteQueue:
         if not leases:
             return []
         keys = [lease_key(lease) for lease in leases]
-        kept = await self._write(self._rows.extend_many, (keys, lease_seconds))
+        few = len(keys) <= FEW
+        kept = await _ours(
+            self._file.write(
+                self._rows.extend_many, (keys, lease_seconds), synced=False, at_once=few
+            )
+        )
         return [lease for lease, found in zip(leases, kept, strict=True) if not found]
 
     async def ack(self, lease: Lease) -> None:
@@ -121,7 +127,8 @@ class SqliteQueue:
 
     async def dead_letter(self, lease: Lease, *, reason: str) -> None:
         """See the port: give the task up."""
-        await self._settle_lease(self._rows.bury, lease, readable(reason))
+        if not await self._write(self._rows.bury, (lease_key(lease), readable(reason))):
+            raise self._lost(lease)
         self._held.pop(lease.token, None)
 
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
@@ -215,12 +222,19 @@ class SqliteQueue:
         return await _ours(self._file.read(lambda c: c.execute(statement, values).fetchall()))
 
     async def _settle_lease(self, work: Any, lease: Lease, *values: Any) -> None:
-        if not await self._write(work, (lease_key(lease), *values)):
-            self._held.pop(lease.token, None)
-            raise LeaseLost(f"the lease of task {lease.id} is lost")
+        # If the machine dies before it is on the disk, the task is delivered once more.
+        wish = (lease_key(lease), *values)
+        if not await _ours(self._file.write(work, wish, synced=False, at_once=True)):
+            raise self._lost(lease)
+
+    def _lost(self, lease: Lease) -> LeaseLost:
+        self._held.pop(lease.token, None)
+        return LeaseLost(f"the lease of task {lease.id} is lost")
 
     async def _claim_once(self, wish: Any) -> Claimed:
-        claiming = self._file.write(self._rows.claim, wish, orphaned=self._hand_back)
+        claiming = self._file.write(
+            self._rows.claim, wish, orphaned=self._hand_back, synced=False, at_once=wish[2] <= FEW
+        )
         try:
             claimed: Claimed = await _ours(claiming)
         except asyncio.CancelledError:

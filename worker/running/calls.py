@@ -175,7 +175,8 @@ class ToolCaller:
             facts.append(handed_off)
         is_left_behind = observation.error_type in ("timeout", "cancelled")
         facts += self._taken_back(call, recorder, at=returned.at, is_left_behind=is_left_behind)
-        await recorder.record(*facts)
+        tool = self._registry.get(call.name)
+        await recorder.record(*facts, synced=tool is None or tool.effect != "read")
 
     def _taken_back(
         self, call: ToolCall, recorder: Recorder, *, at: float, is_left_behind: bool = False

@@ -1,5 +1,9 @@
 """Write the facts of one run: journal first, then the loop.
 
+A fact that stands for an effect outlives the machine before the run goes on, with all that came
+before it. What would only be found out again (a reply of the model, the result of a read) outlives
+the process: a loss of power may cost it, a crash does not.
+
 Facts that arrive while a write is under way go out together with the next one, so that parallel
 calls cost few writes and never race for a place in the journal.
 """
@@ -27,6 +31,7 @@ class Recorder:
         self._telemetry = telemetry
         self._deferred: list[Event] = []
         self._waiting: list[Event] = []
+        self._waits_for_disk = False  # whether one of the waiting has to outlive the machine
         self._turn = asyncio.Lock()
         self._failure: WorkerError | None = None
         self.broken_rules: set[str] = set()  # hand-off rules that could not be asked
@@ -41,12 +46,14 @@ class Recorder:
         self._deferred.append(event)
         self.loop.apply(event)
 
-    async def record(self, *events: Event) -> None:
-        """Write facts durably, all or none, then let the loop know them.
+    async def record(self, *events: Event, synced: bool = True) -> None:
+        """Write facts, all or none, then let the loop know them.
 
-        Cancelled: they are in the journal or not; the caller must let go of the run.
+        Not `synced`: a loss of power may cost them, because they stand for nothing that was done
+        in the world. Cancelled: they are in the journal or not; the caller must let go of the run.
         """
         self._waiting += events
+        self._waits_for_disk |= synced
         async with self._turn:
             if self._failure is not None:
                 # The fact may have been in the write that failed: nobody may go on as if it stood.
@@ -55,8 +62,9 @@ class Recorder:
                 return  # they went out with somebody else's write
             batch, self._waiting = self._waiting, []
             deferred, self._deferred = self._deferred, []
+            synced, self._waits_for_disk = self._waits_for_disk, False
             try:
-                await self._journal.append(self.run, [*deferred, *batch])
+                await self._journal.append(self.run, [*deferred, *batch], synced=synced)
             except WorkerError as error:
                 self._failure = error
                 raise

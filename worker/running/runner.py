@@ -183,10 +183,11 @@ class Runner:
                     with self._telemetry.watch(Step(effect.step, outcome="tool_calls")):
                         await self._caller.perform(effect, task, recorder)
                 case AddNote():
-                    await recorder.record(NoteAdded(self._wall(), effect.kind, effect.text))
+                    note = NoteAdded(self._wall(), effect.kind, effect.text)
+                    await recorder.record(note, synced=False)
                 case ChangeSteps():
                     changed = StepsChanged(self._wall(), effect.max_steps, effect.reason)
-                    await recorder.record(changed)
+                    await recorder.record(changed, synced=False)
                 case _:
                     return effect
 
@@ -263,7 +264,7 @@ class Runner:
             for fact in facts:
                 recorder.defer(fact)
         else:
-            await recorder.record(*facts)
+            await recorder.record(*facts, synced=False)
 
     async def _reply(self, request: ModelRequest, recorder: Recorder) -> Reply:
         """Ask the model; a cancel of the run ends the waiting. Raises Interrupted for that."""

@@ -117,7 +117,7 @@ class MemoryStore:
         )
         return Opened(run=run, events=events, taken_over=alive, history=history)
 
-    async def append(self, run: Run, events: Sequence[Event]) -> None:
+    async def append(self, run: Run, events: Sequence[Event], *, synced: bool = True) -> None:
         """See the port: all of the events, or none."""
         self._write(run, events)
 

@@ -141,7 +141,11 @@ class Journal(Protocol):
     cancel, keeps the events, and is counted in the `redrives` of the next run and of `view`. J18 `view` shows the events after a number, `recent` the runs
     that changed last (to the second). J19 `renew_many` renews the runs that are still owned and
     returns the lost ones. J20 `prune` asks `kept` for every run that it could forget, and leaves
-    those that it names; a run that changes meanwhile stays.
+    those that it names; a run that changes meanwhile stays. J21 an `append` that is not `synced`
+    is fenced, in order and durable as in J3 like any other.
+
+    Where the engine can do that, what is `synced`, a result and a turn outlive the machine too, on
+    return, and with them all that was written to the run before.
 
     Another owner is one with another name: the same owner may open its run again at any time, and
     fences its own older epoch by that.
@@ -158,8 +162,12 @@ class Journal(Protocol):
         """
         ...
 
-    async def append(self, run: Run, events: Sequence[Event]) -> None:
-        """Write events after the last one, all or none. Raises LeaseLost."""
+    async def append(self, run: Run, events: Sequence[Event], *, synced: bool = True) -> None:
+        """Write events after the last one, all or none. Raises LeaseLost.
+
+        Not `synced`: they stand for nothing that could not be found out again, so they need not
+        outlive the machine before this returns.
+        """
         ...
 
     async def renew(self, run: Run, *, lease_seconds: float) -> None:

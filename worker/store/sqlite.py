@@ -29,6 +29,8 @@ from worker.store.sqlite_lastgood import LAST_GOOD_MAX, LastGoodTable
 from worker.store.sqlite_mail import SqliteMailbox
 from worker.store.sqlite_rows import lost, ours, readable, view_of
 
+AT_ONCE_BYTES = 64 * 1024  # an append of more pages is left to the writer thread
+FEW = 16  # so many runs are renewed in the caller's thread
 DECODE_HERE_BYTES = 64 * 1024  # a longer journal is decoded in a thread, beside the event loop
 PRUNE_BATCH = 200  # runs in one transaction, so that nobody waits long for the lock
 _NEW_RUN = (None, "released", 0, "", 0.0, False, 0, None, 0)  # what FIND would tell of one
@@ -64,7 +66,10 @@ class SqliteStore:
         """See the port: become the owner, fencing older ones."""
         claim = None if session is None else _readable(session)
         wish = (readable(run_id), owner, lease_seconds, claim)
-        found = await ours(self._file.write(self._open, wish, orphaned=self._release_orphan))
+        opening = self._file.write(
+            self._open, wish, orphaned=self._release_orphan, synced=False, at_once=True
+        )
+        found = await ours(opening)
         if isinstance(found, SessionBusy):
             raise found
         opened, bodies, turns = found
@@ -80,10 +85,13 @@ class SqliteStore:
         history, unreadable = codec.load_turns(() if events else turns)
         return Opened(run, events, None, taken_over, history, unreadable)
 
-    async def append(self, run: Run, events: Sequence[Event]) -> None:
+    async def append(self, run: Run, events: Sequence[Event], *, synced: bool = True) -> None:
         """See the port: all of the events, or none."""
-        wish = (run.id, run.epoch, len(events), codec.encode(events))
-        run.next_seq, run.cancel_requested = await self._write(self._append, wish)
+        body = codec.encode(events)
+        wish = (run.id, run.epoch, len(events), body)
+        small = len(body) <= AT_ONCE_BYTES
+        appending = self._file.write(self._append, wish, synced=synced, at_once=small)
+        run.next_seq, run.cancel_requested = await ours(appending)
 
     async def renew(self, run: Run, *, lease_seconds: float) -> None:
         """See the port: stay the owner from now."""
@@ -95,7 +103,8 @@ class SqliteStore:
         if not runs:
             return []
         keys = [(run.id, run.epoch) for run in runs]
-        cancels = await self._write(self._renew, (keys, lease_seconds))
+        wish, few = (keys, lease_seconds), len(keys) <= FEW
+        cancels = await ours(self._file.write(self._renew, wish, synced=False, at_once=few))
         lost = []
         for run, cancel in zip(runs, cancels, strict=True):
             if cancel is None:
@@ -109,7 +118,9 @@ class SqliteStore:
     ) -> None:
         """See the port: let go without ending the run."""
         wish = (run.id, run.epoch, run.session, hold_seconds, _turn_row(turn))
-        _note_freed(run, await self._write(self._release, wish))
+        saves = turn is not None
+        releasing = self._file.write(self._release, wish, synced=saves, at_once=not saves)
+        _note_freed(run, await ours(releasing))
 
     async def finish(
         self, run: Run, events: Sequence[Event], result: Result, *, turn: Turn | None = None

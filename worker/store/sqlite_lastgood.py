@@ -68,7 +68,7 @@ class LastGoodTable:
                     del self._fresh[key]
 
         rows = [(key, readable(kept.value), kept.at) for key, kept in writing.items()]
-        flushed = self._file.write(self._remember, rows)
+        flushed = self._file.write(self._remember, rows, synced=False)
         flushed.add_done_callback(settled)
         return flushed
 

@@ -66,10 +66,10 @@ class TelledStore:
             self._telemetry.tell(RunTakenOver(run_id, opened.run.epoch, len(opened.events)))
         return opened
 
-    async def append(self, run: Run, events: Sequence[Event]) -> None:
+    async def append(self, run: Run, events: Sequence[Event], *, synced: bool = True) -> None:
         """See the port; told as `append`."""
         with self._watch("append", run=run, events=len(events)):
-            await self.inner.append(run, events)
+            await self.inner.append(run, events, synced=synced)
 
     async def renew(self, run: Run, *, lease_seconds: float) -> None:
         """See the port; told as `renew`."""

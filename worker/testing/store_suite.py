@@ -118,6 +118,19 @@ class StoreSuite(StorePruning, StoreMail, StoreSessions, SessionLine):
         assert ats[0::2] == ats[1::2] and sorted(ats[0::2]) == list(range(10))
         assert run.next_seq == 20
 
+    async def test_j21_unsynced(self, store: Store, harness: StoreHarness) -> None:
+        """An append that need not be synced is there for the next owner, and fenced."""
+        run = await self.begin(store)
+        for number in range(9):
+            await store.append(run, [note(number)], synced=number % 3 == 0)
+        assert run.next_seq == 9
+        again = await self.take_over(store, harness)
+
+        with pytest.raises(LeaseLost):
+            await store.append(run, [note(9)], synced=False)
+        assert again.next_seq == 9
+        assert [event["data"]["at"] for event in await self.events(store)] == list(range(9))
+
     async def test_j05_finish(self, store: Store, harness: StoreHarness) -> None:
         """The end comes with its last events, once; who opens the run later gets the result."""
         run = await self.begin(store)

@@ -1,0 +1,95 @@
+"""What is handed to the threads of a SQLite file, and how the outcome gets back to its caller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class Job:
+    """Work for one caller, in the event loop that asks for it; without `work`, a mere question."""
+
+    __slots__ = ("argument", "future", "loop", "orphaned", "synced", "work")
+
+    def __init__(
+        self,
+        work: Any,
+        argument: Any,
+        *,
+        orphaned: Callable[[Any], None] | None = None,
+        synced: bool = True,
+    ) -> None:
+        self.work = work
+        self.argument = argument
+        self.orphaned = orphaned
+        self.synced = synced
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+
+    def settle(self, outcome: Any) -> None:
+        """Tell the caller, in its event loop."""
+        failed = isinstance(outcome, BaseException)
+        if self.future.done():  # the caller was cancelled meanwhile
+            if self.orphaned is not None and not failed:
+                self.orphaned(outcome)
+        elif failed:
+            self.future.set_exception(outcome)
+        else:
+            self.future.set_result(outcome)
+
+
+class End(Job):
+    """The last job of a thread; its future is done when the connection is closed."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None, None)
+
+
+class Bell:
+    """Somebody who waits for a name to be rung; only for its own event loop."""
+
+    def __init__(self, bells: set[Bell]) -> None:
+        self._bells = bells
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+        bells.add(self)
+
+    def ring(self) -> None:
+        """Wake the waiter, from any thread."""
+        _call_in(self._loop, self._rung.set)
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for the ring, at most so long; tells whether it came."""
+        try:
+            await asyncio.wait_for(self._rung.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def put_away(self) -> None:
+        """Stop listening."""
+        self._bells.discard(self)
+
+
+def settle(jobs: Sequence[Job], outcomes: Sequence[Any]) -> None:
+    """Hand outcomes to the callers: one wake-up for each event loop, not for each job."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Job, Any]]] = {}
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        by_loop.setdefault(job.loop, []).append((job, outcome))
+    for loop, settled in by_loop.items():
+        _call_in(loop, _settle_all, settled)
+
+
+def _settle_all(settled: list[tuple[Job, Any]]) -> None:
+    for job, outcome in settled:
+        job.settle(outcome)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *values: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(function, *values)
+    except RuntimeError:
+        pass  # that loop is closed: nobody waits there any more
