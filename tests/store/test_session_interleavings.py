@@ -16,7 +16,7 @@ from worker.core.task import Result
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import FileSettings
 from worker.store.memory import MemoryBase, MemoryStore
-from worker.store.port import SessionClaim, Turn
+from worker.store.port import HOLD_PATIENCE_SECONDS, SessionClaim, Turn
 from worker.store.sqlite import SqliteStore
 from worker.store.sqlite_tables import STORE
 from worker.testing.harness import FakeClock
@@ -33,6 +33,11 @@ LATE_WRITE_AFTER_PRUNE = [*LATE_WRITE[:2], ("prune", 0, None), *LATE_WRITE[2:]]
 TOO_OLD = [
     *[("open", 1, "x"), ("finish", 1, False), ("pass", 250, None), ("pass", 250, None)],
     ("open", 0, "x"),
+]
+
+PRUNED_UNDER_A_LAPSED_RUN = [
+    *[("open", 0, "x"), ("park", 0, False), ("open", 0, "x")],
+    *[("pass", 250, None), ("pass", 250, None), ("prune", 0, None)],
 ]
 
 tasks = st.integers(0, TASKS - 1)
@@ -53,6 +58,7 @@ class World:
         self.clock = clock
         self.handles = [[] for _ in range(TASKS)]  # the last one is of the present owner
         self.has = None  # the task that took the session last, until it lets go
+        self.until = 0.0  # when it will have lapsed
         self.turns = {}  # by task, in the order of the saves
         self.saved_at = clock.now
         self.taken = 0
@@ -87,9 +93,11 @@ class World:
             return
         if opened.run is None:
             return
-        if self.has != number and self.clock.now >= self.saved_at + TTL:
+        has_it = self.has == number and self.until > self.clock.now
+        if not has_it and self.clock.now >= self.saved_at + TTL:
             self.turns = {}
         self.has = number
+        self.hold(LEASE)
         self.taken += 1
         self.handles[number].append(opened.run)
         if not opened.events:
@@ -103,8 +111,10 @@ class World:
                 await self.store.append(run, [note(0)])
             elif name == "renew":
                 await self.store.renew(run, lease_seconds=LEASE)
+                self.hold(LEASE)
             elif name == "retry":
                 await self.store.release(run, hold_seconds=5.0)
+                self.hold(5.0)
             elif name == "park":
                 await self.store.release(run, turn=self.turn(f"{task} waits"))
             else:
@@ -122,6 +132,9 @@ class World:
             self.saved_at = self.clock.now
             self.saves += 1
             self.let_go(number)
+
+    def hold(self, seconds):
+        self.until = self.clock.now + seconds + HOLD_PATIENCE_SECONDS
 
     def turn(self, name):
         return Turn(turn_of(name).messages, TTL, 1_000_000)
@@ -165,6 +178,7 @@ async def live(store, clock, script):
 @example(LATE_WRITE)
 @example(LATE_WRITE_AFTER_PRUNE)
 @example(TOO_OLD)
+@example(PRUNED_UNDER_A_LAPSED_RUN)
 def test_any_interleaving_in_memory(script):
     """One run at a time, its turns whole and in order; and in the end everybody has had its own."""
     clock = FakeClock()
@@ -200,6 +214,7 @@ class Turning:
 @example(LATE_WRITE)
 @example(LATE_WRITE_AFTER_PRUNE)
 @example(TOO_OLD)
+@example(PRUNED_UNDER_A_LAPSED_RUN)
 def test_any_interleaving_in_a_file(script):
     """The engine that users have does the same as the one in memory."""
     asyncio.run(in_a_file(script))

@@ -80,15 +80,17 @@ class SessionShelf:
         """Give the session to a run. Raises SessionBusy, with a place in the line."""
         session = self._sessions.setdefault((claim.tenant, claim.id), _Session())
         self._of[run_id] = session
-        if session.holder != run_id:
-            if session.holder is not None:
-                if self._has(session.holder, session.hold_until, now):
-                    raise self._in_line(session, claim, run_id, now)
-                self._fence(session.holder)
+        holder = session.holder
+        is_held = holder is not None and self._has(holder, session.hold_until, now)
+        if holder != run_id:
+            if is_held:
+                raise self._in_line(session, claim, run_id, now)
+            if holder is not None:
+                self._fence(holder)
             if session.must_wait(claim, run_id, now):
                 raise self._in_line(session, claim, run_id, now)
-            if session.expires_at <= now:
-                session.turns.clear()
+        if session.expires_at <= now and not is_held:
+            session.turns.clear()
         session.holder, session.hold_until, session.held_up_by = run_id, 0.0, None
         session.line.pop(run_id, None)
         return SessionHold(claim.id, claim.tenant, session.version)

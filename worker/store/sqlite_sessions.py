@@ -66,16 +66,17 @@ def take(
     A `fresh` run gets the turns as well.
     """
     row = _found(connection, claim, now)
-    if row.holder is not None and row.holder != run_id:
-        if _is_held(connection, row, now):
-            return _stand_in_line(connection, claim, row.number, run_id, now)
-        # It did not come back in time. Should it be alive all the same, it writes no more.
-        connection.execute(sql.FENCE_HOLDER, (now, row.holder))
+    is_held = row.holder is not None and _is_held(connection, row, now)
     if row.holder != run_id:
+        if is_held:
+            return _stand_in_line(connection, claim, row.number, run_id, now)
+        if row.holder is not None:
+            # It did not come back in time. Should it be alive all the same, it writes no more.
+            connection.execute(sql.FENCE_HOLDER, (now, row.holder))
         if _must_wait(connection, claim, row, run_id, now):
             return _stand_in_line(connection, claim, row.number, run_id, now)
-        if row.expires_at <= now:  # to a run that has it, it cannot have become too old
-            connection.execute(sql.FORGET_TURNS, {"session": row.number})
+    if row.expires_at <= now and not is_held:  # to who has it, it cannot have become too old
+        connection.execute(sql.FORGET_TURNS, {"session": row.number})
     connection.execute(sql.TAKE_SESSION, (run_id, row.number))
     connection.execute(sql.LEAVE_LINE, (run_id,))
     rows = connection.execute(sql.TURNS, {"session": row.number}) if fresh else ()
