@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ from worker.core.wireformat import task_from_wire
 
 MAX_TASK_BYTES = 1_048_576
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_MAX_DIGITS = 1000  # of a whole number; int() would refuse more than 4300 in words for a programmer
 _MAX_DEPTH = 64  # deeper nesting has no use in a task and costs stack everywhere it is read
 
 
@@ -95,7 +98,9 @@ def parse_json(text: str) -> object:
             f"body: nested more than {_MAX_DEPTH} deep", field="body", kind="invalid_json"
         )
     try:
-        return _scrubbed(json.loads(text, parse_constant=_no_constant))
+        return _scrubbed(
+            json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole)
+        )
     except (ValueError, RecursionError) as error:
         raise TaskInvalid(
             f"body: not valid JSON: {str(error)[:120]}", field="body", kind="invalid_json"
@@ -104,6 +109,20 @@ def parse_json(text: str) -> object:
 
 def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    # Beyond the range it would become an infinity, which no JSON can say to the next reader.
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits; at most {_MAX_DIGITS} are read")
+    return int(text)
 
 
 def _too_deep(text: str) -> bool:
@@ -134,7 +153,7 @@ def _too_deep(text: str) -> bool:
 def _scrubbed(value: object) -> object:
     # A lone surrogate (valid in JSON escapes) would break every later encoding to UTF-8.
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+        return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
         return [_scrubbed(item) for item in value]
     if isinstance(value, dict):

@@ -95,6 +95,7 @@ def connect(settings: FileSettings) -> sqlite3.Connection:
         check_same_thread=False,  # used by several, one at a time
         cached_statements=256,
     )
+    connection.text_factory = _text
     page_max = f"pragma max_page_count={settings.page_max};" if settings.page_max else ""
     try:
         connection.executescript(
@@ -108,6 +109,12 @@ def connect(settings: FileSettings) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _text(stored: bytes) -> str:
+    # Whoever inserts a row from a shell may store a text that is not UTF-8. Read strictly, it would
+    # fail every claim that meets it.
+    return stored.decode("utf-8", "backslashreplace")
 
 
 def connect_writer(settings: FileSettings) -> sqlite3.Connection:

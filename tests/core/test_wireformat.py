@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -60,6 +61,12 @@ def test_unknown_fields_are_kept():
         ({"input": "x", "not_before": 10**400}, "not_before"),
         ({"input": "x", "not_before": float("nan")}, "not_before"),
         ({"input": "x", "deadline": 10**5000}, "deadline"),
+        ({"input": "x", "deadline": "0001-01-01T00:00:00+14:00"}, "deadline"),
+        ({"input": "x", "deadline": "1969-12-31T23:59:59Z"}, "deadline"),
+        ({"input": "x", "not_before": "9999-12-31T23:59:59-14:00"}, "not_before"),
+        ({"input": "x", "id": "a\nb"}, "id"),
+        ({"input": "x", "id": " a"}, "id"),
+        ({"input": "x", "id": "a\ufffd"}, "id"),
         ({"input": "x", "max_steps": 10**5000}, "max_steps"),
         ({"input": "x", "priority": -(10**400)}, "priority"),
         ({"input": "x", "budget": {"cost": 10**400}}, "budget.cost"),
@@ -89,16 +96,18 @@ def test_a_bad_trace_header_costs_no_task():
     assert task.traceparent is None
 
 
-names = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=20).filter(
-    lambda text: text == text.strip()
-)
+names = st.text(
+    st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="\ufffd"),
+    min_size=1,
+    max_size=20,
+).filter(lambda text: text == text.strip())
 
 
 @given(
     st.fixed_dictionaries(
         {"input": st.text(min_size=1).filter(str.strip)},
         optional={
-            "id": st.text(min_size=1, max_size=20),
+            "id": names,
             "session_id": st.none() | names,
             "tenant": st.none() | names,
             "tools": st.none() | st.lists(st.text(max_size=5), max_size=3),
@@ -147,12 +156,14 @@ def test_a_result_survives_the_round_trip():
         (b"\xff\xfe", "invalid_json"),
         (b'{"input": "x"', "invalid_json"),
         (b'{"input": NaN}', "invalid_json"),
+        (b'{"input": "x", "metadata": {"a": 1e999}}', "invalid_json"),
+        (b'{"input": "x", "metadata": {"a": -%s}}' % (b"9" * 1001), "invalid_json"),
         (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "invalid_json"),
         (b"x" * (MAX_TASK_BYTES + 1), "too_large"),
         (b"{}", "schema"),
         (b"   ", "schema"),
     ],
-    ids=["not utf-8", "cut", "nan", "deep", "large", "no input", "blank"],
+    ids=["not utf-8", "cut", "nan", "infinite", "digits", "deep", "large", "no input", "blank"],
 )
 def test_bytes_that_are_no_task_say_why(body, kind):
     """Nothing that can be sent crashes the reader."""
@@ -191,6 +202,32 @@ def test_a_lone_surrogate_is_replaced():
     task = read_task(b'{"input": "a\\ud83d b"}', default_id="m")
 
     assert task.input.encode("utf-8")
+
+
+@pytest.mark.parametrize("field", ["id", "session_id", "tenant"])
+def test_names_with_half_characters_are_refused(field):
+    """Replaced, two different names would become one: tasks dropped as known, sessions shared."""
+    body = b'{"input": "x", "%s": "a\\ud800"}' % field.encode()
+
+    with pytest.raises(TaskInvalid) as caught:
+        read_task(body, default_id="m")
+
+    assert caught.value.field == field
+
+
+@given(
+    st.datetimes(timezones=st.sampled_from([timezone(timedelta(hours=h)) for h in (-14, 0, 14)])),
+)
+def test_any_time_can_be_written_again_or_is_refused(moment):
+    """What is read as a time survives the way through the queue and the journal."""
+    try:
+        task = task_from_wire({"input": "x", "deadline": moment.isoformat()}, default_id="i")
+    except TaskInvalid as problem:
+        assert problem.field == "deadline"
+        assert not 1970 <= moment.year < 9999
+    else:
+        again = task_from_wire(task_to_wire(task), default_id="i")
+        assert again.deadline == pytest.approx(task.deadline, abs=0.001)
 
 
 @given(st.binary(max_size=300))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 import time
@@ -172,6 +173,32 @@ async def test_what_fails_half_way_is_undone(rig: Rig) -> None:
     assert [type(outcome) for outcome in outcomes] == [bool, type(None), ValueError, type(None)]
     states = [await rig.queue.state(name) for name in ("kept", "good", "bad", "better")]
     assert states == ["ready", "ready", None, "ready"]
+
+
+@pytest.mark.parametrize(
+    ("value", "body"),
+    [
+        ("cast(x'636166e9' as text)", b"caf\xe9"),
+        ("'café'", "café".encode()),
+        ("7", b"7"),
+        ("1.5", b"1.5"),
+    ],
+    ids=["latin-1", "text", "integer", "real"],
+)
+async def test_whatever_a_shell_inserts_is_handed_out_as_bytes(
+    rig: Rig, value: str, body: bytes
+) -> None:
+    """A row of any type, or in another encoding, is a task like others and stops no claim."""
+    with contextlib.closing(sqlite3.connect(rig.path)) as shell:
+        row = f"(cast(x'f1' as text), 'tasks', {value}), ('next', 'tasks', 'x')"
+        shell.execute(f"insert into task (id, queue, payload) values {row}")
+        shell.commit()
+    odd, following = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=1, limit=2)
+    await rig.queue.dead_letter(odd, reason="odd")
+    await rig.queue.ack(following)
+
+    assert (odd.id, odd.body, following.id) == ("\\xf1", body, "next")
+    assert [letter.body for letter in await rig.queue.dead()] == [body]
 
 
 async def test_writes_of_many_share_a_commit(rig: Rig) -> None:

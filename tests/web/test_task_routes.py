@@ -11,7 +11,7 @@ import pytest
 from tests.web.house import NOW, calls, returned
 from worker.core.events import StepsChanged
 from worker.core.task import Result
-from worker.intake import read_task
+from worker.intake import MAX_TASK_BYTES, read_task
 from worker.queues.port import Ticket
 
 
@@ -87,6 +87,22 @@ async def test_bad_task_is_refused_by_field(house, client, body, status, field):
     assert answer.json()["error"]["message"]
     assert (await house.queue.depth()).ready == 0
     assert (await client.post("/v1/tasks", json={"input": "x"})).status_code == 202
+
+
+@pytest.mark.parametrize("spare", [0, 40, 400])
+async def test_what_is_accepted_is_read_again(house, client, spare):
+    """A body near the limit is refused, or lies in the queue as bytes that a worker can read."""
+    head, foot = b'{"id": "big", "input": "', b'"}'
+    body = head + b"x" * (MAX_TASK_BYTES - len(head) - len(foot) - spare) + foot
+    answer = await client.post(
+        "/v1/tasks", content=body, headers={"Content-Type": "application/json"}
+    )
+
+    if answer.status_code == 202:
+        assert read_task((await house.claim()).body, default_id="?").id == "big"
+    else:
+        assert (answer.status_code, answer.json()["error"]["field"]) == (413, "body")
+        assert (await house.queue.depth()).ready == 0
 
 
 async def test_unknown_tool_is_named(client):

@@ -16,7 +16,8 @@ from worker.core.task import Budget, CallRecord, Degradation, Handoff, Result, S
 VERSION = 1
 MAX_INPUT_CHARS = 1_048_576
 MAX_ID_CHARS = 200
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd]")  # U+FFFD: what it was is not known
+_TIMES_END = 253_402_300_800.0  # the year 10000, which no calendar here can write
 _TASK_FIELDS = frozenset(Task.__dataclass_fields__) | {"version"}
 
 
@@ -33,9 +34,7 @@ def parse_time(value: object, *, field: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if 0 <= value < 253_402_300_800:  # year 9999; false for NaN and for the largest integers
-            return float(value)
-        raise TaskInvalid(f"{field}: {_shown(value)} is not a time", field=field)
+        return _within(value, field, _shown(value))
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
@@ -45,8 +44,14 @@ def parse_time(value: object, *, field: str) -> float | None:
             ) from None
         if moment.tzinfo is None:
             raise TaskInvalid(f"{field}: {value!r} has no time zone; add Z or +08:00", field=field)
-        return moment.timestamp()
+        return _within(moment.timestamp(), field, repr(value))
     raise TaskInvalid(f"{field}: must be a time as text, got {_kind(value)}", field=field)
+
+
+def _within(seconds: float, field: str, shown: str) -> float:
+    if 0 <= seconds < _TIMES_END:  # false for NaN, and exact for the largest integers
+        return float(seconds)
+    raise TaskInvalid(f"{field}: {shown} is not a time between 1970 and 9999", field=field)
 
 
 def task_from_wire(value: object, *, default_id: str) -> Task:
@@ -71,7 +76,7 @@ def task_from_wire(value: object, *, default_id: str) -> Task:
     extensions = dict(_object(value, "extensions"))
     extensions.update({k: v for k, v in value.items() if k not in _TASK_FIELDS})
     return Task(
-        id=_text(value, "id", MAX_ID_CHARS) or default_id,
+        id=_name(value, "id") or default_id,
         input=text,
         session_id=_name(value, "session_id"),
         tenant=_name(value, "tenant"),
@@ -231,7 +236,8 @@ def _name(value: dict[str, Any], field: str) -> str | None:
     got = _text(value, field, MAX_ID_CHARS)
     if got is not None and (got != got.strip() or _CONTROL.search(got)):
         raise TaskInvalid(
-            f"{field}: {got[:40]!r} has control characters, or blanks at its ends", field=field
+            f"{field}: {got[:40]!r} has control or broken characters, or blanks at its ends",
+            field=field,
         )
     return got
 

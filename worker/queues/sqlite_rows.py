@@ -32,7 +32,7 @@ def lease_of(row: Any, expires_at: float) -> Lease:
     _, number, token, task_id, body, deliveries, handings, enqueued_at, priority, lapses = row
     return Lease(
         id=task_id,
-        body=body.encode() if isinstance(body, str) else body,
+        body=body,
         deliveries=deliveries,
         handings=handings,
         token=f"{number}:{token}",

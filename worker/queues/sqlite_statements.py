@@ -36,7 +36,7 @@ _CLAIM = """
 update task set state = 'leased', deliveries = deliveries + 1, handings = handings + 1,
   woken = 0, token = random(), owner = :owner, leased_at = :now, lease_until = :until {more}
 where number in ({which} limit :limit)
-returning rank, number, token, id, payload, deliveries, handings, enqueued_at, priority,
+returning rank, number, token, id, cast(payload as blob), deliveries, handings, enqueued_at, priority,
   lapses
 """
 CLAIM_READY = _CLAIM.format(

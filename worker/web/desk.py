@@ -19,7 +19,7 @@ from worker.core.limits import Limits, Status
 from worker.core.loop import Loop
 from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
-from worker.intake import check_reply_to, read_task
+from worker.intake import MAX_TASK_BYTES, check_reply_to, read_task, too_large
 from worker.queues.port import AGEING_SECONDS, Queue, Ticket
 from worker.store.port import BEYOND_ALL_EVENTS, RunView, SessionClaim, Sessions, Store, numbered
 from worker.telemetry.redact import Redactor
@@ -129,8 +129,10 @@ class Desk:
             task = replace(task, traceparent=traceparent)
         # Our own spelling goes into the queue: valid once, valid for whoever reads it later.
         wire = json.dumps(task_to_wire(task), ensure_ascii=False, separators=(",", ":"))
+        if len(encoded := wire.encode()) > MAX_TASK_BYTES:
+            raise too_large(len(encoded), MAX_TASK_BYTES)  # else every reader would refuse it
         ticket = Ticket(
-            id=task.id, body=wire.encode(), priority=task.priority, not_before=task.not_before
+            id=task.id, body=encoded, priority=task.priority, not_before=task.not_before
         )
         created = await self._queue.put(ticket)
         if created and task.session_id is not None and task.not_before is None:
@@ -269,9 +271,10 @@ class Desk:
     def _check_tools(self, task: Task) -> None:
         if task.tools is None or self._known_tools is None:
             return
-        unknown = [name for name in task.tools if name not in self._known_tools()]
+        offered = frozenset(self._known_tools())
+        unknown = [name for name in task.tools if name not in offered]
         if unknown:
-            known = ", ".join(sorted(self._known_tools())) or "none"
+            known = ", ".join(sorted(offered)) or "none"
             raise TaskInvalid(
                 f"tools: unknown: {', '.join(unknown)[:200]}; this worker has {known}"[:1000],
                 field="tools",
