@@ -28,7 +28,7 @@ from worker.registry import Registry, Tool
 from worker.settings import Settings
 from worker.store import open_store
 from worker.store.told import TelledStore
-from worker.telemetry.signals import ConfigLoaded, ToolUndeclared, WorkerChanged
+from worker.telemetry.signals import ConfigLoaded, ErrorUnhandled, ToolUndeclared, WorkerChanged
 from worker.telemetry.tell import Listener
 from worker.web.admin import AdminServer, HealthReport, ReadyReport
 from worker.web.desk import Desk
@@ -305,6 +305,7 @@ class Worker:
             dependencies=lambda: {tool.name: tool.dependency for tool in self.registry},
             token=token.get_secret_value() if token else None,
             hint=self._hint,
+            unhandled=lambda error: self.telemetry.tell(ErrorUnhandled("http", error)),
         )
         self.api = ApiServer(*address, parts=parts)
         await self.api.start()

@@ -113,6 +113,36 @@ def test_every_line_of_the_worker_is_json(machine):
     assert {"worker.start", "task.received", "agent.loop.end", "worker.stop"} <= set(events)
 
 
+LOUD = '''
+import logging, warnings
+from worker import tool
+
+@tool(effect="read")
+def current_time() -> str:
+    """The current time in a zone."""
+    logging.getLogger("shop").warning("asked with token=%s", "sk-live-0123456789abcdef0123")
+    warnings.warn("this way is old")
+    return "12:00"
+'''
+
+
+def test_what_tools_log_comes_out_as_lines_without_secrets(machine):
+    """Standard logging and warnings within a tool go the way of our own lines, masked."""
+    file = machine.folder / "loud.py"
+    file.write_text(LOUD)
+    machine.env["LOOPWORKER_TOOLS"] = str(file)
+    machine.start()
+    asked = machine.type("submit", "现在几点?", "--wait")
+    written = (machine.folder / "log").read_text()
+    lines = [json.loads(line) for line in written.splitlines()]
+    said = {line["logger"]: line for line in lines if line["event"] == "log.message"}
+
+    assert asked.returncode == 0, asked.stderr
+    assert said["shop"]["message"].startswith("asked with token=")
+    assert said["shop"]["task_id"] == said["py.warnings"]["task_id"] != ""
+    assert "sk-live-0123456789abcdef0123" not in written
+
+
 def test_demo_shows_it_all(tmp_path):
     """The demo needs no key, shows a breaker open and close, checks itself and exits 0."""
     began = time.monotonic()

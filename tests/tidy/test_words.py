@@ -28,6 +28,7 @@ MAY_CATCH_ALL = {
     "worker/telemetry/outbox.py": "an exporter may raise anything; its thread lives on",
     "worker/telemetry/redact.py": "a foreign repr may do anything",
     "worker/telemetry/tell.py": "a listener may raise anything",
+    "worker/web/faults.py": "a route that raises costs one request and prints no traceback",
     "worker/web/admin.py": "a collector that raises must not look like a dead worker",
     # Consumer work: one broken task must not stop the others.
     "worker/consuming/consumer.py": "the others go on",

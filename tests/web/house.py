@@ -30,6 +30,7 @@ class House:
         self.guards = Guards(Telemetry(), wall=lambda: NOW)
         self.guards.get("quote")
         self.guards.get("model:x/y")
+        self.unhandled: list[Exception] = []
         self.ids = iter(f"task-{n}" for n in range(1000))
         desk = Desk(
             self.queue,
@@ -47,6 +48,7 @@ class House:
             now=lambda: NOW,
             dependencies=lambda: {"get_stock_price": "quote", "get_index": "quote"},
             hint=lambda task_id, seconds: asyncio.sleep(0.005),
+            unhandled=self.unhandled.append,
         )
         self.server = ApiServer("127.0.0.1", 0, parts=self.parts)
 

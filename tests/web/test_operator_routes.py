@@ -94,3 +94,21 @@ async def test_unknown_route_and_method_are_json(client):
 
     assert (missing.status_code, wrong.status_code) == (404, 405)
     assert missing.json()["error"]["message"] and wrong.json()["error"]["message"]
+
+
+async def test_a_route_that_raises_costs_one_request(house, client, monkeypatch, capfd):
+    """The client gets our form of an error without what was raised; the next one is answered."""
+    secret = "what-was-raised"
+    problem = ValueError(secret)
+
+    async def raises(*_: object, **__: object) -> None:
+        raise problem
+
+    with monkeypatch.context() as broken:
+        broken.setattr(house.queue, "dead", raises)
+        answer = await client.get("/v1/dead")
+
+    assert (answer.status_code, house.unhandled) == (500, [problem])
+    assert answer.json()["error"]["message"]
+    assert secret not in answer.text + "".join(capfd.readouterr())
+    assert (await client.get("/v1/dead")).status_code == 200

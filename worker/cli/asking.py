@@ -81,6 +81,7 @@ def ask(options: argparse.Namespace) -> int:
     async def answer() -> int:
         nonlocal result
         worker = Worker(loaded=loaded, log_stream=sys.stderr)
+        worker.seen.logs.install()
         result = await _answer(worker, task, history)
         return 0
 

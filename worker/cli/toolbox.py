@@ -202,6 +202,7 @@ async def _guarded(settings: Any, registry: Any, tool: Any, arguments: dict[str,
     from worker.toolcontext import ToolContext
 
     seen = build_observability(settings, worker_id="cli", stream=sys.stderr)
+    seen.logs.install()
     guards = assembly.build_guards(settings, registry, seen)
     client = assembly.build_tool_client(settings, seen)
     context = ToolContext(

@@ -86,6 +86,7 @@ async def _work(worker: Worker) -> int:
 
     for number in ending_signals():
         loop.add_signal_handler(number, stop)
+    worker.seen.logs.install()  # this process is ours, so what tools and libraries log is as well
     await worker.start()
     for name in worker.loaded.ignored:
         tell(f"loopworker: {name} is set, but means nothing here")

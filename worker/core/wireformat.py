@@ -236,7 +236,7 @@ def _name(value: dict[str, Any], field: str) -> str | None:
     got = _text(value, field, MAX_ID_CHARS)
     if got is not None and (got != got.strip() or _CONTROL.search(got)):
         raise TaskInvalid(
-            f"{field}: {got[:40]!r} has control or broken characters, or blanks at its ends",
+            f"{field}: {got[:40]!r} has control characters, broken ones, or blanks at its ends",
             field=field,
         )
     return got

@@ -26,6 +26,7 @@ from worker.intake import MAX_TASK_BYTES
 from worker.queues.port import Queue
 from worker.store.port import Journal
 from worker.web.desk import CANCELLING, FINISHED, QUEUED, Desk
+from worker.web.faults import Faults, faulty
 from worker.web.gate import Gate
 from worker.web.replies import (
     Refusal,
@@ -52,7 +53,8 @@ class ApiParts:
     """What the API is made of, handed in by the composition root.
 
     `dependencies` tells the dependency of each tool, whose name its guard has. `hint` waits for
-    news of a task in this process. `closing` ends the streams.
+    news of a task in this process. `unhandled` is told what a route raises and should not.
+    `closing` ends the streams.
     """
 
     desk: Desk
@@ -63,6 +65,7 @@ class ApiParts:
     dependencies: Callable[[], Mapping[str, str]] = dict
     token: str | None = None
     hint: Hint = poll
+    unhandled: Callable[[Exception], object] = repr
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -82,7 +85,7 @@ def build_app(parts: ApiParts) -> ASGIApp:
         Route("/v1/runs", api.runs, methods=["GET"]),
     ]
     app = Starlette(routes=routes, exception_handlers=_HANDLERS)
-    return Gate(app, token=parts.token)
+    return Gate(Faults(app, unhandled=parts.unhandled), token=parts.token)
 
 
 class Api:
@@ -259,4 +262,5 @@ _HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
     QueueUnavailable: _unavailable,
     StoreUnavailable: _unavailable,
     HTTPException: _http,
+    Exception: faulty,
 }
