@@ -23,6 +23,7 @@ from worker.core.errors import ConfigError
 
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
+PAGES = ("/healthz", "/metrics", "/readyz")
 MAX_HEAD_BYTES = 16_384
 CHUNK_BYTES = 65_536
 SNAPSHOTS_MAX = 4  # Prometheus and a person with a browser send two different Accept headers
@@ -209,7 +210,7 @@ class AdminServer:
 
     async def _answer(self, method: str, target: str, headers: dict[str, str]) -> Answer:
         path = target.partition("?")[0]
-        if path not in ("/metrics", "/healthz", "/readyz"):
+        if path not in PAGES:
             return Answer(404, b"Here are /metrics, /healthz and /readyz.\n")
         if method not in ("GET", "HEAD"):
             return Answer(405, b"Only GET and HEAD.\n", headers=(("Allow", "GET, HEAD"),))

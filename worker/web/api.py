@@ -71,8 +71,14 @@ class ApiParts:
 
 def build_app(parts: ApiParts) -> ASGIApp:
     """Build the application, its gate included."""
+    app = Starlette(routes=routes_of(parts), exception_handlers=_HANDLERS)
+    return Gate(Faults(app, unhandled=parts.unhandled), token=parts.token)
+
+
+def routes_of(parts: ApiParts) -> list[Route]:
+    """Every route of the API."""
     api = Api(parts)
-    routes = [
+    return [
         Route("/v1/tasks", api.submit, methods=["POST"]),
         *WaitingRoutes(parts.desk.waiting).routes(),
         Route("/v1/tasks/{task_id:path}/events", api.watch, methods=["GET"]),
@@ -84,8 +90,6 @@ def build_app(parts: ApiParts) -> ASGIApp:
         Route("/v1/dead/{task_id:path}/redrive", api.redrive, methods=["POST"]),
         Route("/v1/runs", api.runs, methods=["GET"]),
     ]
-    app = Starlette(routes=routes, exception_handlers=_HANDLERS)
-    return Gate(Faults(app, unhandled=parts.unhandled), token=parts.token)
 
 
 class Api:
