@@ -12,7 +12,7 @@ from worker.core import settlement
 from worker.core.errors import ModelError
 from worker.core.history import is_paired
 from worker.core.limits import Status
-from worker.model.scripted import ScriptedModel, answer, calls
+from worker.model.scripted import answer, calls
 from worker.store.port import SessionClaim
 from worker.telemetry.signals import QueueCall, StoreCall, TaskSettled
 from worker.testing.duplicates import duplicating
@@ -351,29 +351,3 @@ async def test_asking_goes_on_with_a_session(start, engine):
 
         assert (first.answer, second.answer, waited) == ("re one", "re two", [1])
         assert said(await worker.store.conversation("s")) == ["one", "re one", "two", "re two"]
-
-
-async def test_a_conversation_is_cut_to_its_bound(start, ask):
-    """What is sent stays within the estimate of tokens; old turns leave, the newest stay."""
-    settings = {"max_history_tokens": 400, "session": {"result_chars": 100}}
-    async with start(otherwise=lambda request: "word " * 50, **settings) as worker:
-        for number in range(12):
-            await ask(worker, Task(f"t{number}", f"question {number}", session_id="s"))
-        sent = [message.body for message in worker.model.requests[-1].messages]
-        asked = [m["content"] for m in sent if m["role"] == "user"]
-        kept = await worker.store.conversation("s")
-
-        assert asked == [f"question {number}" for number in range(7, 12)]
-        assert 8 <= len(kept) <= 24
-
-
-async def test_a_session_is_forgotten_after_its_time(start, ask):
-    """Without a turn for so long, the next one begins anew."""
-    async with start(otherwise="fine", session={"ttl_seconds": 1.0}) as worker:
-        await ask(worker, Task("t1", "first", session_id="s"))
-        clock = worker.store.inner.base.clock
-        worker.store.inner.base.clock = lambda: clock() + 1.5
-        await ask(worker, Task("t2", "second", session_id="s"))
-
-        assert len(worker.model.requests[-1].messages) == 2
-        assert isinstance(worker.model, ScriptedModel)

@@ -72,6 +72,7 @@ EVENT = st.one_of(
     st.builds(events.ApprovalAsked, NUMBER, ANY_TEXT, ANY_TEXT, NUMBER),
     st.builds(events.JobStarted, NUMBER, ANY_TEXT, ANY_TEXT, NUMBER, MAYBE, ANY_TEXT),
     st.builds(events.JobPolled, NUMBER, ANY_TEXT, MAYBE),
+    st.builds(events.HistoryCut, NUMBER, COUNT, COUNT),
     st.builds(events.StepsChanged, NUMBER, COUNT, ANY_TEXT),
     st.builds(events.ToolsChanged, NUMBER, st.lists(AWAY, max_size=3).map(tuple)),
     st.builds(events.StateKept, NUMBER, ANY_TEXT, ANY_TEXT),

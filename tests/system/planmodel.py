@@ -27,6 +27,15 @@ class Asked:
     step: int
 
 
+TOO_LONG = {
+    "error": {
+        "message": "This model's maximum context length is 4096 tokens.",
+        "type": "invalid_request_error",
+        "code": "context_length_exceeded",
+    }
+}
+
+
 class PlanModel:
     """The server, in threads of the test. `before_reply` may kill, stop or wait: it runs first."""
 
@@ -34,6 +43,8 @@ class PlanModel:
         self.asked: list[Asked] = []
         self.heard: collections.deque[tuple[Asked, str]] = collections.deque(maxlen=HEARD_MAX)
         self.messages: list[list[dict[str, Any]]] = []
+        self.window_bytes = 1 << 30  # of the messages; more is refused
+        self.refused = 0
         self.before_reply: Callable[[Asked], None] = lambda asked: None
         self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -73,13 +84,20 @@ def _handler(model: PlanModel) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if len(json.dumps(body["messages"])) > model.window_bytes:
+                model.refused += 1
+                return self._send("400 Bad Request", TOO_LONG)
             asked, message = reply_to(body["messages"])
             model.before_reply(asked)
             model.heard.append((asked, str(body["messages"][-1]["content"])))
             model.messages.append(body["messages"])
             model.asked.append(asked)  # whoever sees it here may rely on what came before
-            payload = json.dumps(completion(message)).encode()
-            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}"
+            self._send("200 OK", completion(message))
+
+        def _send(self, status: str, body: dict[str, Any]) -> None:
+            payload = json.dumps(body).encode()
+            kind, size = "content-type: application/json", f"content-length: {len(payload)}"
+            head = f"HTTP/1.1 {status}\r\n{kind}\r\n{size}"
             self.wfile.write(head.encode() + b"\r\n\r\n" + payload)
 
         def log_message(self, format: str, *args: Any) -> None:

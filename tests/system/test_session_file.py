@@ -86,6 +86,20 @@ async def test_cut_to_the_bound(site):
     assert sum(len(json.dumps(m)) for m in told[1:-1]) < 500 * 3 + 200
 
 
+async def test_cut_to_the_window_of_the_model(site):
+    """A server that refuses a conversation for its length is told less, and no turn is lost."""
+    site.model.window_bytes = 2_500
+    site.start()
+    for number in range(8):
+        await submitted(site, f"t{number}: look {'x' * 100}")
+    order = questions(sent(site, "t7"))
+
+    assert order == [f"t{number}" for number in range(8 - len(order), 8)]
+    assert 1 < len(order) < 8
+    assert 0 < site.model.refused < 6
+    assert all(is_paired(messages) for messages in site.model.messages)
+
+
 async def test_saved_by_another_hand_meanwhile(site):
     """A compare-and-set that is lost is told, and costs neither the answer nor the turn."""
     worker = site.start()

@@ -58,6 +58,14 @@ class ChangeSteps:
 
 
 @dataclass(frozen=True, slots=True)
+class CutHistory:
+    """Write into the journal that only these turns of the conversation are sent from here on."""
+
+    turns: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
 class Park:
     """Let go of the run until a time; `call_id` when it waits for one call alone."""
 
@@ -78,4 +86,4 @@ class Finish:
     attempted: bool = True
 
 
-Effect = CallModel | CallTools | AddNote | ChangeSteps | Park | Finish
+Effect = CallModel | CallTools | AddNote | ChangeSteps | CutHistory | Park | Finish

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from worker.core.digest import arguments_hash
 from worker.core.effects import Finish
+from worker.core.errors import IllegalEvent
 from worker.core.events import Ended, HandedOff, ModelFailed
 from worker.core.fitting import ToolWords
 from worker.core.gate import INVENTED_VALUE, Evidence, enforce, with_suspects
@@ -81,6 +82,17 @@ def answered(loop: Loop, reply: Reply) -> Finish:
     """The ending of a reply that is an answer, cut, filtered or refused."""
     error = None if reply.kind is ReplyKind.ANSWER else f"finish_reason {reply.finish_reason}"
     return Finish(_REPLY_STATUS[reply.kind], reply.text, error)
+
+
+def check_handoff(loop: Loop, event: HandedOff) -> None:
+    """Refuse a hand-off by something that is not there. Raises IllegalEvent."""
+    if event.source == "answer":
+        if loop.last is None or loop.last.kind in (ReplyKind.CALLS, ReplyKind.EMPTY):
+            raise IllegalEvent("HandedOff by an answer that is not there")
+    elif event.call_id not in loop.returned and not any(
+        call.id == event.call_id for _, call, _ in loop.observed
+    ):
+        raise IllegalEvent(f"HandedOff by call {event.call_id!r}, which has no observation")
 
 
 def handed_off(loop: Loop, event: HandedOff) -> Finish:

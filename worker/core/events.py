@@ -154,6 +154,19 @@ class HandedOff:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryCut:
+    """The conversation was too long for the model: less of it is sent from here on.
+
+    Of the turns that were sent so far the newest `turns` stay, the newest `whole` of those with their
+    calls.
+    """
+
+    at: float
+    turns: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepsChanged:
     """The run may take another number of steps from here on."""
 
@@ -223,6 +236,7 @@ Event = (
     | ApprovalAsked
     | JobStarted
     | JobPolled
+    | HistoryCut
     | StepsChanged
     | ToolsChanged
     | HandedOff

@@ -93,20 +93,31 @@ def cut(
     A turn begins with a user message. It is kept whole; from the first on that does not fit, turns
     are kept as what was said in them, without their calls; then not at all.
     """
-    budget = _Budget(at_most, tokens_max)
-    if budget.pay(messages):
+    if _Budget(at_most, tokens_max).pay(messages):
         return messages
+    return shaped(messages, *fitting(messages, at_most=at_most, tokens_max=tokens_max))
+
+
+def fitting(messages: list[RawMessage], *, at_most: int, tokens_max: int | None) -> tuple[int, int]:
+    """How many of the newest turns fit, and how many of those as a whole."""
     budget = _Budget(at_most, tokens_max)
-    kept: list[list[RawMessage]] = []
-    is_whole = True
+    count = whole = 0
     for turn in reversed(turns(messages)):
-        is_whole = is_whole and budget.pay(turn)
-        if not is_whole:
-            turn = said(turn)
-            if not budget.pay(turn):
-                break
-        kept.append(turn)
-    return [message for turn in reversed(kept) for message in turn]
+        if whole == count and budget.pay(turn):
+            whole += 1
+        elif not budget.pay(said(turn)):
+            break
+        count += 1
+    return count, whole
+
+
+def shaped(messages: list[RawMessage], count: int, whole: int) -> list[RawMessage]:
+    """Keep so many of the newest turns, the older ones of them as what was said in them."""
+    parted = turns(messages)
+    newest = parted[max(0, len(parted) - count) :]
+    reduced = max(0, len(newest) - whole)
+    kept = [*map(said, newest[:reduced]), *newest[reduced:]]
+    return [message for turn in kept for message in turn]
 
 
 def turns(messages: list[RawMessage]) -> list[list[RawMessage]]:

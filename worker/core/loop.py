@@ -23,6 +23,7 @@ from worker.core.events import (
     Ended,
     Event,
     HandedOff,
+    HistoryCut,
     JobPolled,
     JobStarted,
     ModelFailed,
@@ -41,8 +42,9 @@ from worker.core.limits import Limits
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
 from worker.core.offering import Offering
 from worker.core.repetition import Repetition
+from worker.core.shortening import Shortening
 from worker.core.staying import Stay, after_reply, still
-from worker.core.steps import after_failures
+from worker.core.steps import after_failures, is_failed
 from worker.core.texts import NUDGE, REPEATED_CALL, TOO_MANY_CALLS
 from worker.core.transcript import Transcript
 from worker.core.waiting import Sorted, Waiting, WaitingEvent
@@ -65,6 +67,7 @@ class Loop:
         self.parked_seconds = 0.0
         self.waiting = Waiting()
         self.offering = Offering()
+        self.shortening = Shortening()
         self.ended: Ended | None = None
         self.handed_off: HandedOff | None = None
         self.kept: dict[str, str] = {}  # of each sequential group, as its last call left it
@@ -157,7 +160,7 @@ class Loop:
         if self.parked is not None:
             return Park(self.parked.reason, self.parked.until, self.parked.call_id)
         if self.failed is not None:
-            return ending.failed(self, self.failed)
+            return self.shortening.after(self.failed) or ending.failed(self, self.failed)
         over = ending.limit_reached(self, now)
         if over is not None:
             return over
@@ -266,6 +269,8 @@ class Loop:
                 self._apply_note(event)
             case ApprovalAsked() | Decided() | JobStarted() | JobPolled() | CallHeld():
                 self._apply_waiting(event)
+            case HistoryCut():
+                self._apply_history_cut(event)
             case StepsChanged():
                 self._refuse_if_acting(event)
                 self.steps_changed = event
@@ -290,8 +295,15 @@ class Loop:
         if self.started is not None:
             raise IllegalEvent("Started twice")
         self.started = event
+        self.shortening.begin(event)
         question = str(event.task["input"])
         self._transcript = Transcript(event.system_prompt, event.history, question)
+
+    def _apply_history_cut(self, event: HistoryCut) -> None:
+        self._refuse_if_acting(event)
+        assert self._transcript is not None
+        self.failed = None
+        self._transcript.shorten(self.shortening.apply(event))
 
     def _apply_reply(self, reply: Reply) -> None:
         self._refuse_if_acting(reply)
@@ -354,19 +366,13 @@ class Loop:
                 self.empty_results = 0
             elif call.name not in pollers:  # of a poller it says: not yet
                 self.empty_results += 1
-        self.failed_steps += any(_is_failed(observation) for _, observation in rows)
+        self.failed_steps += any(is_failed(observation) for _, observation in rows)
         self.repetition.close(rows, pollers=pollers)
         self.pending = {}
         self.returned = {}
 
     def _apply_handed_off(self, event: HandedOff) -> None:
-        if event.source == "answer":
-            if self.last is None or self.last.kind in (ReplyKind.CALLS, ReplyKind.EMPTY):
-                raise IllegalEvent("HandedOff by an answer that is not there")
-        elif event.call_id not in self.returned and not any(
-            call.id == event.call_id for _, call, _ in self.observed
-        ):
-            raise IllegalEvent(f"HandedOff by call {event.call_id!r}, which has no observation")
+        ending.check_handoff(self, event)
         if self.handed_off is None:  # of several in one round, the first counts
             self.handed_off = event
 
@@ -384,8 +390,3 @@ class Loop:
     def _refuse_if_acting(self, event: object) -> None:
         if self.pending:
             raise IllegalEvent(f"{type(event).__name__} while {len(self.unanswered)} calls wait")
-
-
-def _is_failed(observation: Observation) -> bool:
-    """Whether the step has to be made up for: the tool failed, or the call could not be run."""
-    return observation.source is Source.ERROR or observation.dependency_failed

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from worker.core.fitting import Fit, ToolWords, fitting, things
+from worker.core.messages import Observation, Source
 from worker.core.task import Task
 
 FIXED, BY_TASK, BY_LENGTH, ADAPTIVE = "fixed", "by_task", "by_length", "adaptive"
@@ -136,6 +137,11 @@ def decide(task: Task, policy: StepPolicy, tools: Sequence[ToolWords]) -> StepDe
     steps = min(steps, policy.ceiling)
     extra = policy.table.adaptive_extra if policy.is_adaptive else 0
     return StepDecision(steps, reason, max(steps, min(steps + extra, policy.ceiling)))
+
+
+def is_failed(observation: Observation) -> bool:
+    """Whether a step has to be made up for: the tool failed, or the call could not be run."""
+    return observation.source is Source.ERROR or observation.dependency_failed
 
 
 def after_failures(decided: int, *, bound: int, failed_steps: int) -> int:

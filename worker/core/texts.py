@@ -210,6 +210,10 @@ PROGRESS_RESUMED = {
 PROGRESS_DONE = {"zh": "{tool} 已返回", "en": "{tool} returned"}
 PROGRESS_MODEL_FAILED = {"zh": "模型调用失败:{status}", "en": "The model call failed: {status}"}
 PROGRESS_STEPS = {"zh": "步数上限改为 {steps}", "en": "The run may take {steps} steps now"}
+PROGRESS_SHORTENED = {
+    "zh": "对话太长,只保留最近 {turns} 轮",
+    "en": "The conversation is too long for the model; it is told the last {turns} turns",
+}
 PROGRESS_HANDED_OFF = {"zh": "转交人工:{reason}", "en": "Handed over to a person: {reason}"}
 PROGRESS_PARKED = {"zh": "等待中:{reason}", "en": "Waiting: {reason}"}
 PROGRESS_ENDED = {"zh": "结束,没有答案:{status}", "en": "Ended without an answer: {status}"}

@@ -19,9 +19,16 @@ class Transcript:
         self._system = system
         self._system_message = Message({"role": "system", "content": system})
         self._sealed = [Message(body) for body in history]
+        self._before = len(self._sealed)  # how many of them were there before the run
         self._sealed.append(Message({"role": "user", "content": question}))
         self._results: list[dict[str, Any]] = []
         self._notes: list[str] = []
+
+    def shorten(self, history: Iterable[dict[str, Any]]) -> None:
+        """Put another history into the place of the one that the run began with."""
+        kept = [Message(body) for body in history]
+        self._sealed[: self._before] = kept
+        self._before = len(kept)
 
     def turn(self, message: dict[str, Any]) -> None:
         """Add the model's message with calls; its results have to follow before the next turn."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from worker.core.diagnosis import diagnose
-from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, Finish, Park
+from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, CutHistory, Finish, Park
 from worker.core.ending import degraded_rows, observations, result_of
 from worker.core.errors import ModelError
 from worker.core.events import (
     Ended,
     Event,
+    HistoryCut,
     ModelFailed,
     ModelReplied,
     NoteAdded,
@@ -185,6 +186,8 @@ class Runner:
                 case AddNote():
                     note = NoteAdded(self._wall(), effect.kind, effect.text)
                     await recorder.record(note, synced=False)
+                case CutHistory():  # written with the reply: after a crash it would come out again
+                    recorder.defer(HistoryCut(self._wall(), effect.turns, effect.whole))
                 case ChangeSteps():
                     changed = StepsChanged(self._wall(), effect.max_steps, effect.reason)
                     await recorder.record(changed, synced=False)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from worker.core.conversation import TurnBounds, open_turn, turn_of
 from worker.core.errors import SessionConflict
 from worker.core.events import Event
-from worker.core.history import RawMessage
+from worker.core.history import BYTES_OF_TOKEN, RawMessage
 from worker.core.loop import Loop
 from worker.core.task import Result
 from worker.store.port import Journal, Run, Turn
 
+_TOKENS_MIN = 200  # of a conversation that was cut
 _CONFLICTS_MAX = 8  # each means that somebody else has saved within a millisecond
 
 
@@ -41,7 +42,9 @@ class SessionKeeper:
 
         Raises LeaseLost, StoreUnavailable. Cancelled: both are written or neither.
         """
-        turn = None if run.session is None else self._turn(turn_of(loop, result, self._bounds))
+        turn = None
+        if run.session is not None:
+            turn = self._turn(loop, turn_of(loop, result, self._bounds(loop)))
         for _ in range(_CONFLICTS_MAX):
             try:
                 return await self._journal.finish(run, events, result, turn=turn)
@@ -54,7 +57,9 @@ class SessionKeeper:
 
         They find word of it in the conversation. Raises LeaseLost, StoreUnavailable.
         """
-        turn = None if run.session is None else self._turn(open_turn(loop, reason, self._bounds))
+        turn = None
+        if run.session is not None:
+            turn = self._turn(loop, open_turn(loop, reason, self._bounds(loop)))
         for _ in range(_CONFLICTS_MAX):
             try:
                 return await self._journal.release(run, turn=turn)
@@ -62,14 +67,24 @@ class SessionKeeper:
                 _rebase(run, conflict)
         return await self._journal.release(run)
 
-    @property
-    def _bounds(self) -> TurnBounds:
-        return self._options.bounds
+    def _bounds(self, loop: Loop) -> TurnBounds:
+        bounds = self._options.bounds
+        if not loop.shortening.cuts:
+            return bounds
+        return replace(bounds, turn_tokens=min(bounds.turn_tokens, _room(loop)))
 
-    def _turn(self, messages: tuple[RawMessage, ...]) -> Turn | None:
+    def _turn(self, loop: Loop, messages: tuple[RawMessage, ...]) -> Turn | None:
         if not messages:
             return None
-        return Turn(messages, self._options.ttl_seconds, self._options.bytes_max)
+        size = self._options.bytes_max
+        if loop.shortening.cuts:  # or every later turn would be refused as often
+            size = min(size, BYTES_OF_TOKEN * _room(loop))
+        return Turn(messages, self._options.ttl_seconds, size)
+
+
+def _room(loop: Loop) -> int:
+    """The tokens that a later turn may find, after a server refused the conversation for its length."""
+    return max(_TOKENS_MIN, loop.shortening.tokens)
 
 
 def _rebase(run: Run, conflict: SessionConflict) -> None:

@@ -34,6 +34,7 @@ KINDS: dict[str, type[Any]] = {
     "approval_asked": events.ApprovalAsked,
     "job_started": events.JobStarted,
     "job_polled": events.JobPolled,
+    "history_cut": events.HistoryCut,
     "steps_changed": events.StepsChanged,
     "tools_changed": events.ToolsChanged,
     "handed_off": events.HandedOff,

@@ -22,6 +22,7 @@ from worker.core.texts import (
     PROGRESS_MODEL_FAILED,
     PROGRESS_PARKED,
     PROGRESS_RESUMED,
+    PROGRESS_SHORTENED,
     PROGRESS_STARTED,
     PROGRESS_STEPS,
     PROGRESS_TOOL,
@@ -91,6 +92,8 @@ class Narrator:
                 return PROGRESS_MODEL_FAILED[self._language].format(status=data["status"])
             case "tool_returned":
                 return self._returned(data["call_id"], data["observation"])
+            case "history_cut":
+                return PROGRESS_SHORTENED[self._language].format(turns=data["turns"])
             case "steps_changed":
                 return PROGRESS_STEPS[self._language].format(steps=data["max_steps"])
             case "tools_changed":
