@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Self, TextIO
 
 import orjson
@@ -153,11 +153,13 @@ class Worker:
         *,
         history: list[dict[str, Any]] | None = None,
         waiting: Callable[[], object] = lambda: None,
+        parked: Callable[[str], Awaitable[object]] | None = None,
     ) -> Result:
         """Run one task here and now, without the queue; everything else is as in a worker.
 
         `history` are earlier messages of the conversation. `waiting` is called when the session of
-        the task is busy; then it waits. Raises TaskInvalid for unknown tools, StoreUnavailable.
+        the task is busy; then it waits. `parked` is told the id of the task whenever its run has
+        to wait for a person or a job. Raises TaskInvalid for unknown tools, StoreUnavailable.
         Cancelled: the run is released.
         """
         assembly.task_check(self.settings, self.registry)(task)
@@ -169,7 +171,7 @@ class Worker:
             lease_seconds=self.settings.queue.lease_seconds,
             wall=time.time,
         )
-        return await foreground.ask(task, history=history, waiting=waiting)
+        return await foreground.ask(task, history=history, waiting=waiting, parked=parked)
 
     async def submit(self, task: Task | str) -> str:
         """Put a task into the queue and return its id. Raises TaskInvalid, QueueUnavailable."""

@@ -10,9 +10,10 @@ from typing import Any
 from worker.core.errors import QueueUnavailable, SessionBusy, StoreUnavailable
 from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task
-from worker.running.runner import Runner
-from worker.store.port import Journal, Opened, Run, SessionClaim
+from worker.running.runner import RunEnd, Runner
+from worker.store.port import Opened, Run, SessionClaim, Store
 
+_NEWS_SECONDS = 0.2  # between looks for what a parked run waits for
 _BUSY_SECONDS = (0.1, 0.2, 0.5, 1.0)  # between looks at a busy session
 
 
@@ -21,7 +22,7 @@ class Foreground:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: Store,
         runner: Runner,
         wake: Callable[[str], Awaitable[bool]],
         *,
@@ -42,28 +43,50 @@ class Foreground:
         *,
         history: list[dict[str, Any]] | None = None,
         waiting: Callable[[], object] = lambda: None,
+        parked: Callable[[str], Awaitable[object]] | None = None,
     ) -> Result:
         """Run the task, waiting for its session if need be; then `waiting` is called once.
 
+        `parked` is called whenever the run begins to wait for a person or a job; it may decide.
         Raises RunBusy, StoreUnavailable. Cancelled: the run and the session are released.
         """
-        opened = await self._open(task, waiting)
-        run = opened.run
-        if run is None:
-            assert opened.result is not None
-            return opened.result
+        while True:
+            opened = await self._open(task, waiting)
+            if opened.run is None:
+                assert opened.result is not None
+                return opened.result
+            end = await self._run(task, opened, opened.run, history)
+            if end.result is not None:
+                return end.result
+            # The only delivery: whatever has not ended waits for something.
+            assert end.settlement.action == "park", end.settlement
+            if parked is not None:
+                await parked(task.id)
+            await self._news(task.id, end.settlement.delay_seconds)
+
+    async def _run(
+        self, task: Task, opened: Opened, run: Run, history: list[dict[str, Any]] | None
+    ) -> RunEnd:
         try:
             async with self._kept(run):
                 # The only delivery: what fails now has failed.
                 only = Deliveries(1, 1, 0, 0)
-                end = await self._runner.run(task, opened, only, history=history)
+                return await self._runner.run(task, opened, only, history=history)
         except asyncio.CancelledError:
             await self._journal.release(run)
             raise
         finally:
             await self._wake_next(run)
-        assert end.result is not None, "a run that is delivered once always ends"
-        return end.result
+
+    async def _news(self, run_id: str, seconds: float) -> None:
+        """Wait until something has come for the run, or somebody ended it, but so long at most."""
+        ends = self._wall() + seconds
+        while (left := ends - self._wall()) > 0:
+            await asyncio.sleep(min(_NEWS_SECONDS, left))
+            expected = await self._journal.mail.expected(run_id)
+            addresses = [each.address for each in expected if not each.answered]
+            if not addresses or await self._journal.mail.read(addresses):
+                return
 
     async def _open(self, task: Task, waiting: Callable[[], object]) -> Opened:
         session = None

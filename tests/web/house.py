@@ -60,13 +60,14 @@ class House:
     async def begin(self, task_id: str) -> Any:
         """Open a run and journal its start."""
         run = (await self.store.open(task_id, owner="w1", lease_seconds=60)).run
-        await self.store.append(run, [started()])
+        await self.store.append(run, [started(task_id=task_id)])
         return run
 
 
-def started(language: str = "zh") -> Started:
+def started(language: str = "zh", task_id: str = "t") -> Started:
     """Build the first event of a run."""
-    return Started(NOW, {"input": "现价?"}, 8, "setting", "…", ("get_stock_price",), language)
+    task = {"id": task_id, "input": "现价?"}
+    return Started(NOW, task, 8, "setting", "…", ("get_stock_price",), language)
 
 
 def calls(*names: str) -> ModelReplied:

@@ -52,6 +52,8 @@ COMMANDS: dict[str, Command] = {
     "status": Command("Tasks", "tasks", "say where a task is, and its result"),
     "watch": Command("Tasks", "tasks", "follow a task until it ends"),
     "cancel": Command("Tasks", "operating", "stop a task, waiting or running"),
+    "approve": Command("Tasks", "deciding", "allow a call that waits for it, or list what waits"),
+    "deny": Command("Tasks", "deciding", "refuse a call that waits for approval"),
     "tools": Command("Tools", "toolbox", "list, lint and call tools"),
     "guard": Command("Operate", "operating", "show, open, close or release a breaker"),
     "dead": Command("Operate", "operating", "list, show and redrive dead letters"),

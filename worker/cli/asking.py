@@ -19,6 +19,7 @@ from worker.core.history import ROLES
 
 if TYPE_CHECKING:
     from worker.app import Worker
+    from worker.cli.consent import Consent
     from worker.configuration import Loaded
     from worker.core.task import Result, Task
 
@@ -32,6 +33,9 @@ OPENAI_API_KEY). Without one, try the offline stand-in:
 The answer goes to stdout, progress (on a terminal) and logs to stderr. Nothing is kept, unless
 LOOPWORKER_QUEUE_URL or LOOPWORKER_STORE_URL names a place, or --session names a conversation (then
 in loopworker.db, as with `run`).
+
+A call that needs an approval is asked about at the terminal. Where there is none it is denied, unless
+the run is kept somewhere: then it waits for `loopworker approve`.
 
 examples:
   loopworker ask "What time is it in Tokyo?"
@@ -117,7 +121,9 @@ async def _answer(worker: Worker, task: Task, history: list[dict[str, Any]] | No
     await worker.start(claim=False)
     watching = asyncio.create_task(_show(worker, task.id)) if sys.stderr.isatty() else None
     try:
-        result = await worker.ask(task, history=history, waiting=_say_waiting)
+        result = await worker.ask(
+            task, history=history, waiting=_say_waiting, parked=_consent_of(worker)
+        )
         if watching is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(watching, 1.0)
@@ -127,6 +133,14 @@ async def _answer(worker: Worker, task: Task, history: list[dict[str, Any]] | No
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         await worker.stop()
+
+
+def _consent_of(worker: Worker) -> Consent:
+    from worker.cli.consent import Consent
+
+    settings = worker.settings
+    is_shared = not (settings.store_url or settings.queue_url).startswith("memory:")
+    return Consent(worker.desk.waiting, is_shared=is_shared)
 
 
 def _say_waiting() -> None:

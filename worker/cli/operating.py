@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from worker.cli.exits import ANSWERED, NOT_ANSWERED, USAGE, CommandFailed
 from worker.cli.output import one_line, print_json, print_table, tell
-from worker.cli.remote import NobodyAnswers, Remote, segment
+from worker.cli.remote import NobodyAnswers, myself, segment, the_worker
 
 GUARD_EPILOG = """\
 examples:
@@ -61,7 +59,7 @@ def guard(options: argparse.Namespace) -> int:
     """Show the guards, or hold one."""
     if options.action != "show":
         return _force(options)
-    guards = _remote().call("GET", "/v1/guards")["guards"]
+    guards = the_worker().call("GET", "/v1/guards")["guards"]
     if options.name is not None:
         guards = [_guard_of(options.name, guards)]
     if options.json:
@@ -101,12 +99,12 @@ def _force(options: argparse.Namespace) -> int:
             code=USAGE,
         )
     body = {
-        "who": options.who or _myself(),
+        "who": options.who or myself(),
         "why": options.why or "released",
         "until": _until(options.span),
     }
     path = f"/v1/guards/{segment(options.name)}/{options.action}"
-    remote = _remote()
+    remote = the_worker()
     try:
         seen = remote.call("POST", path, body)
     except CommandFailed as failure:
@@ -208,7 +206,7 @@ def configure_cancel(parser: argparse.ArgumentParser) -> None:
 def cancel(options: argparse.Namespace) -> int:
     """Stop a task: through the running worker, which may have it in hand, or without one."""
     try:
-        view = _remote().call("DELETE", f"/v1/tasks/{segment(options.id)}")
+        view = the_worker().call("DELETE", f"/v1/tasks/{segment(options.id)}")
     except NobodyAnswers:
         from worker.cli.places import with_desk
 
@@ -229,14 +227,6 @@ def _cancelled(task_id: str, view: dict[str, Any]) -> int:
     return ANSWERED
 
 
-def _remote() -> Remote:
-    from worker.configuration import load
-
-    settings = load().settings
-    token = settings.http_token.get_secret_value() if settings.http_token else None
-    return Remote(settings.http, token=token)
-
-
 def _until(span: str | None) -> str | None:
     if span is None:
         return None
@@ -244,10 +234,3 @@ def _until(span: str | None) -> str | None:
     if unit not in _UNITS or not number.isdigit() or int(number) < 1:
         raise CommandFailed(f"--for {span}: write 90s, 30m, 2h or 1d", code=USAGE)
     return (datetime.now(UTC) + timedelta(seconds=int(number) * _UNITS[unit])).isoformat()
-
-
-def _myself() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user often has no name
-        return "an operator on " + sys.platform

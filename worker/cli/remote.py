@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import http.client
 import json
+import sys
 from typing import Any
 from urllib.parse import quote
 
@@ -83,7 +85,26 @@ class Remote:
             raise CommandFailed(f"{where} refused: {message}", code=UNREACHABLE)
         if status >= 500:
             raise CommandFailed(f"{where} cannot: {message}", code=UNREACHABLE)
-        raise CommandFailed(message, code=NOT_ANSWERED if status == 404 else USAGE)
+        # Not there, not as it was thought to be, or no longer: nothing is wrong with the words.
+        is_well_put = status in (404, 409, 410)
+        raise CommandFailed(message, code=NOT_ANSWERED if is_well_put else USAGE)
+
+
+def the_worker() -> Remote:
+    """The worker that the settings point to."""
+    from worker.configuration import load
+
+    settings = load().settings
+    token = settings.http_token.get_secret_value() if settings.http_token else None
+    return Remote(settings.http, token=token)
+
+
+def myself() -> str:
+    """Name the person who types."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user often has no name
+        return "an operator on " + sys.platform
 
 
 def no_answer(url: str, error: str) -> str:

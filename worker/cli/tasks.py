@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any
 
+from worker.cli.deciding import told_of
 from worker.cli.exits import (
     ANSWERED,
     ANSWERED_STATUSES,
@@ -145,6 +146,8 @@ async def _status(place: Any, options: argparse.Namespace) -> int:
         where = f" ({view.place})" if view.place and view.place != view.status else ""
         print(f"{view.status}{where}")
         _tell_steps(view.steps)
+        for waiting in view.waiting:
+            tell(f"loopworker: {told_of(waiting, options.id)}")
         return NOT_ANSWERED
     code = print_result(view.result)
     _tell_steps(view.steps)

@@ -216,6 +216,14 @@ PROGRESS_SHORTENED = {
 }
 PROGRESS_HANDED_OFF = {"zh": "转交人工:{reason}", "en": "Handed over to a person: {reason}"}
 PROGRESS_PARKED = {"zh": "等待中:{reason}", "en": "Waiting: {reason}"}
+PARKED_FOR = {
+    "zh": {"approval": "需要有人批准", "job": "作业的结果"},
+    "en": {"approval": "a person has to approve", "job": "the result of a job"},
+}
+PROGRESS_ASKED = {"zh": "{tool} 需要有人批准", "en": "{tool} needs an approval"}
+PROGRESS_APPROVED = {"zh": "{tool} 已由 {by} 批准", "en": "{tool} was approved by {by}"}
+PROGRESS_DENIED = {"zh": "{tool} 被 {by} 拒绝", "en": "{tool} was denied by {by}"}
+PROGRESS_JOB = {"zh": "{tool} 已开始作业", "en": "{tool} began a job"}
 PROGRESS_ENDED = {"zh": "结束,没有答案:{status}", "en": "Ended without an answer: {status}"}
 
 

@@ -21,6 +21,7 @@ from worker.core.observing import error_text
 from worker.core.texts import APPROVAL_DENIED, APPROVAL_EXPIRED, JOB_LATE
 
 WaitingEvent = ApprovalAsked | Decided | JobStarted | JobPolled | CallHeld
+HANDLE_CHARS_MAX = 200
 _WHY_CHARS_MAX = 500
 
 
@@ -151,6 +152,13 @@ class Waiting:
             found.runnable.append(call)
             found.approved.add(call.id)
         return None
+
+
+def is_handle(handle: object) -> bool:
+    """Whether a job may go by this name: it has to fit into an address and into a log line."""
+    if not isinstance(handle, str) or not 0 < len(handle) <= HANDLE_CHARS_MAX:
+        return False
+    return handle.isprintable() and " " not in handle
 
 
 def denied(call: ToolCall, decided: Decided, *, language: str) -> Observation:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from worker.core.errors import AttemptFailed
+from worker.core.waiting import HANDLE_CHARS_MAX, is_handle
 
-HANDLE_CHARS_MAX = 200
 SECONDS_MAX = 30 * 86_400.0
 
 
@@ -38,7 +38,7 @@ def begun(value: Any, *, key: str) -> dict[str, Any]:
             retryable=False,
         )
     handle = key if job.handle is None else job.handle
-    if not _is_handle(handle):
+    if not is_handle(handle):
         raise AttemptFailed(
             f"the handle of a job must be 1 to {HANDLE_CHARS_MAX} printable characters without"
             f" spaces, not {str(handle)[:50]!r}",
@@ -55,12 +55,6 @@ def begun(value: Any, *, key: str) -> dict[str, Any]:
         "expires_seconds": job.expires_seconds,
         "poll_after_seconds": job.poll_after_seconds,
     }
-
-
-def _is_handle(handle: Any) -> bool:
-    if not isinstance(handle, str) or not 0 < len(handle) <= HANDLE_CHARS_MAX:
-        return False
-    return handle.isprintable() and " " not in handle
 
 
 def _is_time(seconds: Any) -> bool:

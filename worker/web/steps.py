@@ -13,12 +13,17 @@ from typing import Any
 
 from worker.core.task import Result
 from worker.core.texts import (
+    PARKED_FOR,
+    PROGRESS_APPROVED,
+    PROGRESS_ASKED,
     PROGRESS_AWAY,
     PROGRESS_BACK,
     PROGRESS_DEGRADED,
+    PROGRESS_DENIED,
     PROGRESS_DONE,
     PROGRESS_ENDED,
     PROGRESS_HANDED_OFF,
+    PROGRESS_JOB,
     PROGRESS_MODEL_FAILED,
     PROGRESS_PARKED,
     PROGRESS_RESUMED,
@@ -100,12 +105,24 @@ class Narrator:
                 return self._away(data["away"])
             case "handed_off":
                 return PROGRESS_HANDED_OFF[self._language].format(reason=data["reason"])
+            case "approval_asked":
+                return self._of_call(PROGRESS_ASKED, data)
+            case "decided":
+                text = PROGRESS_APPROVED if data["approved"] else PROGRESS_DENIED
+                return self._of_call(text, data, by=data.get("by") or "?")
+            case "job_started":
+                return self._of_call(PROGRESS_JOB, data)
             case "parked":
-                return PROGRESS_PARKED[self._language].format(reason=data["reason"])
+                reason = PARKED_FOR[self._language].get(data["reason"], data["reason"])
+                return PROGRESS_PARKED[self._language].format(reason=reason)
             case "resumed":
                 return PROGRESS_RESUMED[self._language].format(delivery=data.get("delivery", "?"))
             case _:
                 return None  # a newer worker may know more kinds than we do
+
+    def _of_call(self, text: Mapping[str, str], data: Mapping[str, Any], **more: str) -> str:
+        tool = self._tools.get(data["call_id"], data["call_id"])
+        return text[self._language].format(tool=tool, **more)
 
     def _calls(self, reply: Mapping[str, Any]) -> str | None:
         calls = reply.get("calls") or ()

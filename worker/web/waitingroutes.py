@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from worker.core.waiting import is_handle
 from worker.web.replies import Refusal, limit_of, media_of, read_body, read_object, reply
 from worker.web.waiting import (
     MAX_REPORT_BYTES,
@@ -62,7 +63,7 @@ class WaitingRoutes:
         if media not in ("application/json", "text/plain"):
             raise Refusal(415, "Send application/json or text/plain.", field="content-type")
         handle = request.path_params["handle"]
-        if not 0 < len(handle) <= 200 or not handle.isprintable():
+        if not is_handle(handle):
             raise Refusal(404, "There can be no job of that handle.", field="handle")
         body = await read_body(request, limit=MAX_REPORT_BYTES)
         try:
