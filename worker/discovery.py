@@ -6,10 +6,12 @@ import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import pkgutil
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +25,7 @@ from worker.toolkit.rules import FunctionRule
 ENTRY_POINTS = "loopworker.tools"
 SETTING = "LOOPWORKER_TOOLS"
 _WANTED = (Tool, FunctionRule)
+SLOW_SECONDS = 10.0  # an import that takes longer is told of: it may never end
 
 
 def load_registry(where: str | Iterable[str] = "tools", *, entry_points: bool = True) -> Registry:
@@ -62,11 +65,11 @@ def unmet_needs(registry: Registry) -> Iterator[tuple[str, str]]:
 
 
 def split_places(text: str) -> list[str]:
-    """Split the setting; a path that exists as a whole is never split."""
+    """Split the setting; a path that exists as a whole, or a URL by mistake, is never split."""
     places: list[str] = []
     for part in text.split(","):
         part = part.strip()
-        if os.path.exists(part):
+        if os.path.exists(part) or "://" in part:
             places.append(part)
         else:
             places += [piece.strip() for piece in part.split(os.pathsep)]
@@ -90,15 +93,20 @@ def tools_in(module: ModuleType) -> Iterator[Tool | FunctionRule]:
     """Yield the tools and rules of a module: its own names, and those in a list called TOOLS."""
     file = getattr(module, "__file__", None) or module.__name__
     for value in list(vars(module).values()):
-        if isinstance(value, _WANTED):
+        if _is_wanted(value):
             yield value
     listed = getattr(module, "TOOLS", ())
     if not isinstance(listed, (list, tuple)):
         raise ConfigError(f"{file}: TOOLS must be a list of tools, not {type(listed).__name__}")
     for number, value in enumerate(listed):
-        if not isinstance(value, _WANTED):
+        if not _is_wanted(value):
             raise ConfigError(f"{file}: TOOLS[{number}] is no tool; is its @tool missing?")
         yield value
+
+
+def _is_wanted(value: Any) -> bool:
+    # By its type: `isinstance` asks foreign objects for their class, and proxies may raise at that.
+    return issubclass(type(value), _WANTED)
 
 
 # --- importing ----------------------------------------------------------------------------------
@@ -183,15 +191,54 @@ def _import(name: str, file: str) -> ModuleType:
 
 @contextlib.contextmanager
 def _clear_errors(file: str) -> Iterator[None]:
-    """Turn whatever an import raises into a ConfigError with file, line and cause."""
+    """Turn whatever an import raises into a ConfigError with file, line and cause.
+
+    What the file prints goes to stderr: stdout belongs to answers, JSON and log lines.
+    """
+    try:
+        with _watched(file), _staying(), contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (ConfigError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        # All of them: a tool file that calls sys.exit() must not end the worker in silence.
+        cause = f"{type(error).__name__}: {_text_of(error)}".removesuffix(": ")
+        raise ConfigError(f"{_place_of(error, file)}: cannot be imported: {cause}") from error
+
+
+@contextlib.contextmanager
+def _watched(file: str) -> Iterator[None]:
+    """Tell of an import that does not end; nothing can end it from here."""
+    told = f"{file}: still being imported after {SLOW_SECONDS:g} s; what does it do at import?"
+    timer = threading.Timer(SLOW_SECONDS, logging.getLogger("loopworker").warning, [told])
+    timer.daemon = True
+    timer.start()
     try:
         yield
-    except ConfigError:
-        raise
-    except (Exception, SystemExit) as error:
-        # SystemExit as well: a tool file that calls sys.exit() must not end the worker in silence.
-        cause = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ConfigError(f"{_place_of(error, file)}: cannot be imported: {cause}") from error
+    finally:
+        timer.cancel()
+
+
+@contextlib.contextmanager
+def _staying() -> Iterator[None]:
+    """Come back to the working folder: `sqlite:///file.db` must mean one file to every command."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it is gone
+        here = ""
+    try:
+        yield
+    finally:
+        if here:
+            os.chdir(here)
+
+
+def _text_of(error: BaseException) -> str:
+    """The first line of what it says; the traceback module stands a `__str__` that raises."""
+    if isinstance(error, SyntaxError):
+        return str(error).partition("\n")[0]
+    said = "".join(traceback.format_exception_only(error)).partition(": ")[2]
+    return said.strip().partition("\n")[0]
 
 
 def _place_of(error: BaseException, file: str) -> str:
@@ -215,6 +262,6 @@ def _entry_point_tools() -> Iterator[Tool | FunctionRule]:
                 yield from tools_in(module)
             continue
         for found in value if isinstance(value, (list, tuple)) else [value]:
-            if not isinstance(found, _WANTED):
+            if not _is_wanted(found):
                 raise ConfigError(f"entry point {entry.name} = {entry.value}: is no tool")
             yield found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TextIO
+from urllib.parse import unquote, urlsplit
 
 from worker.guard.guards import Guards
 from worker.settings import Settings
@@ -55,8 +56,7 @@ def build_observability(
     listeners: Iterable[Listener] = (),
 ) -> Observability:
     """Build the listeners. Raises ConfigError for tracing that cannot be had as asked for."""
-    secrets = [s.get_secret_value() for s in (settings.api_key, settings.http_token) if s]
-    redactor = Redactor(secrets, content=settings.log_content)
+    redactor = Redactor(_secrets(settings), content=settings.log_content)
     number = own_version()
     metrics = Metrics(redactor, version=number, exemplar=exemplar)
     tracing = build_tracing(
@@ -85,6 +85,18 @@ def build_observability(
     return Observability(
         telemetry, logs, tracing, metrics, progress, redactor, LagTicker(telemetry)
     )
+
+
+def _secrets(settings: Settings) -> list[str]:
+    """Every secret that the settings hold, by its value."""
+    keys = (
+        settings.api_key,
+        settings.http_token,
+        *(f.api_key for f in settings.fallbacks.values()),
+    )
+    urls = (settings.model_url, *(f.url for f in settings.fallbacks.values()))
+    passwords = (unquote(urlsplit(url).password or "") for url in urls if url)
+    return [key.get_secret_value() for key in keys if key] + list(filter(None, passwords))
 
 
 def breakers_measured(guards: Guards) -> Callable[[], Iterator[Signal]]:

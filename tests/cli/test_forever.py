@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
+from unittest import mock
 
 import pytest
 
-from worker.cli import exits
+from worker.cli import exits, forever
 from worker.cli.forever import run_forever
 
 
@@ -117,6 +119,37 @@ def test_what_the_body_raises_is_raised(error):
     with pytest.raises(type(error)) as caught:
         run_forever(body)
     assert caught.value is error
+
+
+def test_body_that_its_own_process_cancels_ends_with_a_word():
+    """A tool that cancels every task it can find is not taken for a person, nor for a good end."""
+
+    async def body() -> int:
+        for task in asyncio.all_tasks():
+            task.cancel()
+        await asyncio.sleep(5)
+        return 0
+
+    with pytest.raises(exits.CommandFailed, match="cancelled all its tasks") as caught:
+        run_forever(body)
+    assert caught.value.code == 1
+
+
+def test_interrupt_before_the_body_began_leaves_no_complaint(recwarn, monkeypatch):
+    """A SIGTERM in the first millisecond is no word of Python's about a coroutine."""
+    loop = asyncio.new_event_loop()
+    interrupted = mock.Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(loop, "create_task", interrupted, raising=False)
+    monkeypatch.setattr(forever, "_loop_factory", lambda: lambda: loop)
+
+    async def body() -> int:
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        run_forever(body)
+    gc.collect()
+    assert [str(each.message) for each in recwarn] == []
+    loop.close()
 
 
 @pytest.mark.parametrize("presses", [1, 2])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from worker import ToolContext
+from worker import ToolContext, discovery
 from worker.core.errors import ConfigError
 from worker.discovery import load_registry, split_places
 
@@ -122,6 +123,15 @@ TOOLS = [make(name) for name in ("time.now", "查询")]
         ("import sys\nsys.exit('bye')\n", 2, "SystemExit: bye"),
         ("def f():\n    raise ValueError('a\\nb')\n\nf()\n", 2, "ValueError: a"),
         ("import json\njson.loads('x')\n", 2, "JSONDecodeError: "),
+        ("raise ValueError\n", 1, "ValueError"),
+        ("raise GeneratorExit\n", 1, "GeneratorExit"),
+        ("import asyncio\nraise asyncio.CancelledError\n", 2, "CancelledError"),
+        ("class E(BaseException): pass\nraise E('bye')\n", 2, "E: bye"),
+        (
+            "class E(Exception):\n    def __str__(self): 1 / 0\nraise E\n",
+            3,
+            "E: <exception str() failed>",
+        ),
     ],
 )
 @pytest.mark.parametrize("as_folder", [False, True])
@@ -139,6 +149,50 @@ def test_file_that_cannot_be_imported_is_named_with_its_line(
     assert "\n" not in str(caught.value)
 
 
+def test_import_leaves_stdout_and_the_working_folder_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Prints go to stderr, and relative paths mean afterwards what they meant before."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loud.py").write_text(
+        "import os\nos.chdir('/')\nprint('hello')\n" + ONE.format(name="loud")
+    )
+
+    assert load("loud.py") == ["loud"]
+    assert os.getcwd() == str(tmp_path)
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_import_that_does_not_end_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """A start that hangs in somebody's file says in which."""
+    told = threading.Event()
+    monkeypatch.setattr(discovery, "SLOW_SECONDS", 0.01)
+    monkeypatch.setattr(sys, "slow_import_told", told, raising=False)
+    caplog.handler.addFilter(lambda record: told.set() or True)
+    (tmp_path / "slow.py").write_text("import sys\nassert sys.slow_import_told.wait(10)\n")
+
+    assert load(tmp_path / "slow.py") == []
+    assert f"{tmp_path / 'slow.py'}: still being imported" in caplog.text
+
+
+def test_objects_that_raise_at_every_look_are_passed_over(tmp_path: Path):
+    """A lazy proxy at module level is no tool, and no reason to stop."""
+    odd = "class P:\n    @property\n    def __class__(self): 1 / 0\nproxy = P()\n"
+    (tmp_path / "odd.py").write_text(odd + ONE.format(name="echo"))
+
+    assert load(tmp_path / "odd.py") == ["echo"]
+
+
+def test_default_without_json_is_left_out_of_the_schema_quietly(tmp_path: Path):
+    """The model cannot be told it; no warning of a library reaches whoever starts the worker."""
+    text = ONE.format(name="echo").replace("value: int", "value: int = object()")
+    (tmp_path / "a.py").write_text(text)
+
+    assert load(tmp_path / "a.py") == ["echo"]
+
+
 def test_mended_file_loads_after_a_failure(tmp_path: Path):
     """A failed import leaves nothing half-made behind."""
     file = tmp_path / "broken.py"
@@ -151,11 +205,13 @@ def test_mended_file_loads_after_a_failure(tmp_path: Path):
     assert load(file) == ["echo"]
 
 
-@pytest.mark.parametrize("place", ["nowhere", "no/where.py", "nowhere.at_all", "a b", "1.5"])
+@pytest.mark.parametrize(
+    "place", ["nowhere", "no/where.py", "nowhere.at_all", "a b", "1.5", "http://x"]
+)
 def test_place_that_does_not_exist_is_an_error(place: str):
     """The setting and the place are named."""
     with pytest.raises(
-        ConfigError, match=r"LOOPWORKER_TOOLS: .* is no file, no folder and no pack"
+        ConfigError, match=rf"LOOPWORKER_TOOLS: '{place}' is no file, no folder and no pack"
     ):
         load(place)
 

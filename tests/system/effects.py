@@ -7,11 +7,13 @@ survives whatever happens to the process in the next moment.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 from worker import ToolContext, tool
@@ -236,6 +238,33 @@ async def stray(text: str) -> str:
         loop.call_soon(_leave if text == "callback" else loop.stop)
     happen("stray", text, "")
     return f"{text} is on its way"
+
+
+@tool(effect="read")
+def chatter(text: str) -> str:
+    """Say something in every way that Python has.
+
+    Args:
+        text: what to say
+    """
+    print(f"printed {text}")
+    logging.getLogger("library").warning("logged %s, password=%s", text, SECRET)
+    warnings.warn(f"warned of {text}", stacklevel=1)
+    return "said"
+
+
+@tool(effect="read", timeout_seconds=60)
+async def cancel_all(text: str) -> str:
+    """Cancel every task there is, as a script does at its end.
+
+    Args:
+        text: what to say first
+    """
+    happen("cancel_all", text, "")
+    for each in asyncio.all_tasks():
+        each.cancel()
+    await asyncio.sleep(5)
+    return "never"
 
 
 @tool(effect="read", sequential="house")

@@ -34,6 +34,9 @@ exit codes: 0 answered or done · 2 wrong usage or settings · 3 not answered (w
 """
 
 
+SHOWN_MAX = 4_000  # characters of a message
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One line of the overview, and the module that holds the command."""
@@ -65,6 +68,7 @@ COMMANDS: dict[str, Command] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line on stderr."""
     words = list(sys.argv[1:] if argv is None else argv)
+    open_missing_streams()
     speak_utf8()
     try:
         code = dispatch(words)
@@ -144,10 +148,31 @@ def explain(error: Exception) -> tuple[str, int]:
 def complain(message: str, code: int) -> int:
     """Write an error to stderr and return the code."""
     try:
-        print(f"loopworker: {message}", file=sys.stderr)
-    except OSError:
+        print(f"loopworker: {readable(message)}", file=sys.stderr)
+    except (OSError, ValueError):
         pass  # nobody reads it any more: a closed pipe, a terminal that has gone
     return code
+
+
+def readable(message: str) -> str:
+    """Quoted values may hold anything: nothing moves the cursor, and one screen is enough."""
+    text = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in message)
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}… ({len(text)} characters)"
+
+
+def open_missing_streams() -> None:
+    """Give a process that was started without one of them (`2>&-`) the null device in its place.
+
+    Otherwise Python has no stream at all, and the number goes to the next file that is opened.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            missing = os.open(os.devnull, os.O_RDWR)
+            if missing != number:
+                os.dup2(missing, number)
+                os.close(missing)
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115  (for good)
+            setattr(sys, name, stream)
 
 
 def speak_utf8() -> None:

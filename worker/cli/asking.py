@@ -64,6 +64,7 @@ def configure_ask(parser: argparse.ArgumentParser) -> None:
 def ask(options: argparse.Namespace) -> int:
     """Run one loop and print its answer."""
     from worker.app import Worker
+    from worker.cli.aside import prints_aside
     from worker.cli.forever import run_forever
     from worker.configuration import load
     from worker.ids import new_task_id
@@ -86,7 +87,8 @@ def ask(options: argparse.Namespace) -> int:
         nonlocal result
         worker = Worker(loaded=loaded, log_stream=sys.stderr)
         worker.seen.logs.install()
-        result = await _answer(worker, task, history)
+        with prints_aside():
+            result = await _answer(worker, task, history)
         return 0
 
     run_forever(answer)

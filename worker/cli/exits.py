@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 ANSWERED = 0
+NOT_WELL = 1
 USAGE = 2
 NOT_ANSWERED = 3
 UNREACHABLE = 4
@@ -25,7 +26,8 @@ def leave(code: int) -> int:
     """Return the code, or end the process with it when something would keep it from ending."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if stream is not None and not stream.closed:  # a tool may have closed it
+                stream.flush()
         except OSError:
             # Whoever read us has gone; the interpreter must not complain when it flushes.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -19,11 +19,15 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from worker.cli.exits import held_up
+from worker.cli.aside import tell_strays
+from worker.cli.exits import NOT_WELL, CommandFailed, held_up
 
 T = TypeVar("T")
 
 LEFT_SECONDS = 2.0  # for what is still there when the body has ended
+CANCELLED = (
+    "something in this process cancelled all its tasks; a tool that cancels what is not its own?"
+)
 BROKEN_SECONDS = 15.0  # when the body was interrupted: it has runs to hand back first
 
 
@@ -31,7 +35,8 @@ def run_forever(body: Callable[[], Awaitable[int]]) -> int:
     """Run a coroutine function, on uvloop where it is installed, and return what it returns.
 
     Raises what it raises; KeyboardInterrupt for a Ctrl-C, a SIGTERM or the end of the terminal that
-    the body did not handle. What it leaves running is cancelled and waited for, but not for ever.
+    the body did not handle; CommandFailed when code of this process cancelled it. What it leaves
+    running is cancelled and waited for, but not for ever.
     """
     is_over = False
 
@@ -43,9 +48,12 @@ def run_forever(body: Callable[[], Awaitable[int]]) -> int:
             is_over = True
 
     runner = asyncio.Runner(loop_factory=_loop_factory())
+    runner.get_loop().set_exception_handler(tell_strays)
     with _interrupting(runner.get_loop()) as interrupts:
         try:
             return _finish(runner, run(), interrupts)
+        except asyncio.CancelledError:
+            raise CommandFailed(CANCELLED, code=NOT_WELL) from None
         finally:
             seconds = LEFT_SECONDS if is_over else BROKEN_SECONDS
             _close(runner, interrupts, seconds=seconds)
@@ -116,7 +124,11 @@ def _finish(
 ) -> T:
     """Run to the end of the coroutine, through whatever strays into the loop."""
     loop = runner.get_loop()
-    interrupts.main = main = loop.create_task(coroutine)
+    try:
+        interrupts.main = main = loop.create_task(coroutine)
+    except KeyboardInterrupt:
+        coroutine.close()  # it never began; Python would complain of that at a person
+        raise
     while True:
         try:
             return loop.run_until_complete(main)

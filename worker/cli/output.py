@@ -39,7 +39,8 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 def tell(text: str) -> None:
     """Write a line for the person, beside the output that a program may read."""
-    print(text, file=sys.stderr, flush=True)
+    if not sys.stderr.closed:  # a tool may have closed it
+        print(text, file=sys.stderr, flush=True)
 
 
 def one_line(value: Any) -> str:

@@ -154,6 +154,7 @@ def _lint(registry: Any, options: argparse.Namespace) -> int:
 
 
 def _call(settings: Any, registry: Any, tool: Any, options: argparse.Namespace) -> int:
+    from worker.cli.aside import prints_aside
     from worker.cli.forever import run_forever
 
     arguments = read_arguments(tool, options.arguments)
@@ -164,7 +165,8 @@ def _call(settings: Any, registry: Any, tool: Any, options: argparse.Namespace) 
 
     async def make() -> int:
         nonlocal outcome
-        outcome = await _guarded(settings, registry, tool, arguments)
+        with prints_aside():
+            outcome = await _guarded(settings, registry, tool, arguments)
         return ANSWERED
 
     run_forever(make)

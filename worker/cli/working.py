@@ -9,7 +9,7 @@ import http.client
 import sys
 from typing import TYPE_CHECKING
 
-from worker.cli.exits import ANSWERED, CommandFailed
+from worker.cli.exits import ANSWERED, NOT_WELL, CommandFailed
 from worker.cli.output import tell
 from worker.cli.remote import fetch, split_address
 
@@ -72,13 +72,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _work(worker: Worker) -> int:
-    from worker.cli.forever import ending_signals
+    from worker.cli.aside import prints_aside
+    from worker.cli.forever import CANCELLED, ending_signals
 
     loop = asyncio.get_running_loop()
     working = asyncio.current_task()
     assert working is not None
+    was_asked = False
 
     def stop() -> None:
+        nonlocal was_asked
+        was_asked = True
         if worker.state == "draining":
             working.cancel()  # the second signal: hand everything back at once
         else:
@@ -87,19 +91,26 @@ async def _work(worker: Worker) -> int:
     for number in ending_signals():
         loop.add_signal_handler(number, stop)
     worker.seen.logs.install()  # this process is ours, so what tools and libraries log is as well
-    await worker.start()
+    with prints_aside():
+        await worker.start()
+        _tell_started(worker)
+        try:
+            await worker.serve()
+        except asyncio.CancelledError:
+            working.uncancel()
+            await worker.stop()
+    if not was_asked:
+        raise CommandFailed(CANCELLED, code=NOT_WELL)
+    return ANSWERED
+
+
+def _tell_started(worker: Worker) -> None:
     for name in worker.loaded.ignored:
         tell(f"loopworker: {name} is set, but means nothing here")
     if sys.stderr.isatty():
         admin, api = worker.admin, worker.api
         tell(f"loopworker: running · admin {admin.url if admin else 'off'}")
         tell(f"loopworker:           API {api.url if api else 'off'} · Ctrl-C drains and stops")
-    try:
-        await worker.serve()
-    except asyncio.CancelledError:
-        working.uncancel()
-        await worker.stop()
-    return ANSWERED
 
 
 def configure_health(parser: argparse.ArgumentParser) -> None:

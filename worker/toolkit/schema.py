@@ -12,6 +12,7 @@ import functools
 import inspect
 import types
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -197,7 +198,8 @@ def _typed_shape(
         fields[f"p{number}"] = _field(parameter, hints[parameter.name], docs.get(parameter.name))
     try:
         model = _model(place.name, fields)
-        schema = tidy_schema(model.model_json_schema(by_alias=True, mode="validation"))
+        with warnings.catch_warnings(action="ignore"):  # a default that JSON has no word for
+            schema = tidy_schema(model.model_json_schema(by_alias=True, mode="validation"))
     except pydantic.PydanticUserError as error:
         for parameter, field in zip(parameters, fields.values(), strict=True):
             _probe(parameter, field, place)

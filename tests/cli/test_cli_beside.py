@@ -1,0 +1,124 @@
+"""What is said beside the output of a command, and streams that are closed or were never open."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+
+from worker.cli import complain, exits, readable
+from worker.cli.aside import tell_strays
+from worker.cli.output import tell
+from worker.configuration import load
+from worker.observability import build_observability
+
+LOUD = '''
+import logging, sys
+from worker import tool
+print("at import")
+
+@tool(effect="read")
+def loud(close: bool = False) -> str:
+    """Say something in every way that Python has."""
+    print("in the call")
+    logging.getLogger("library").warning("token=%s", "abcdef0123456789")
+    if close:
+        sys.stdout.close()
+        sys.stderr.close()
+    return "result"
+'''
+
+
+@pytest.fixture
+def loud(tmp_path, monkeypatch):
+    """A tool file that is anything but quiet."""
+    (tmp_path / "loud.py").write_text(LOUD)
+    monkeypatch.setenv("LOOPWORKER_TOOLS", str(tmp_path / "loud.py"))
+
+
+def test_json_of_a_command_is_json_whatever_a_tool_prints(cli, loud):
+    """Prints and log lines stand on stderr, and secrets in them are masked."""
+    listed, called = cli("tools", "--json"), cli("tools", "call", "loud", "--json")
+
+    assert [tool["name"] for tool in json.loads(listed.out)] == ["loud"]
+    assert json.loads(called.out)["content"] == "result"
+    assert "in the call" in called.err
+    assert '"message":"token=[redacted]"' in called.err
+
+
+def shell(command: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Type a line into a shell, `loopworker` being the command under test."""
+    line = command.replace("loopworker", f"{sys.executable} -m worker")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **settings}
+    return subprocess.run(
+        line, shell=True, env=environment, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("command", "code", "out"),
+    [
+        ("loopworker tools call loud close=true", 0, "result\n"),
+        ("loopworker tools call loud 2>&-", 0, "result\n"),
+        ("loopworker tools call loud <&- >&- 2>&-", 0, ""),
+        ("loopworker tools call quiet 2>&-", 2, ""),
+    ],
+)
+def test_closed_streams_cost_no_more_than_what_was_to_stand_there(loud, command, code, out):
+    """Whoever closes one, the exit code and the other streams are as ever; no traceback."""
+    ran = shell(command)
+
+    assert (ran.returncode, ran.stdout) == (code, out)
+    assert "Traceback" not in ran.stderr
+    assert "object" not in ran.stderr
+
+
+def test_words_for_a_stream_that_is_closed_are_dropped(monkeypatch):
+    """Neither the error nor the way out fails over it."""
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    tell("nobody hears it")
+
+    assert complain("nobody hears it", 4) == 4
+    assert exits.leave(0) == 0
+
+
+def test_quoted_values_cannot_move_the_cursor():
+    """Control characters are written as such, and a message is no longer than a screen."""
+    told = readable("a\x1b[31m行情\n" + "x" * 100_000)
+
+    assert told.startswith("a\\x1b[31m行情\nxxx")
+    assert len(told) < 5_000
+
+
+def test_strays_are_one_line_once_the_log_is_closed(capsys, monkeypatch):
+    """While it is open they are lines of the log."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    loop = asyncio.new_event_loop()
+    tell_strays(loop, {"message": "never retrieved", "exception": ValueError("a\nb")})
+    loop.close()
+
+    assert capsys.readouterr().err == "loopworker: never retrieved: ValueError: a b\n"
+
+
+def test_every_secret_of_the_settings_is_masked_by_its_value():
+    """Keys of the stand-ins and passwords within URLs as well, wherever an upstream echoes them."""
+    secrets = {
+        "LOOPWORKER_API_KEY": "plain-word-one",
+        "LOOPWORKER_HTTP_TOKEN": "plain-word-two",
+        "LOOPWORKER_MODEL_FALLBACKS": "spare",
+        "LOOPWORKER_FALLBACKS__SPARE__API_KEY": "plain-word-three",
+        "LOOPWORKER_MODEL_URL": "http://me:plain-word-four@127.0.0.1:1/v1",
+    }
+    seen = build_observability(load(secrets).settings, worker_id="t", stream=io.StringIO())
+    seen.logs.close()
+
+    assert "plain-word" not in seen.redactor.text(" ".join(secrets.values()))
