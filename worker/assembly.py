@@ -15,6 +15,7 @@ from worker import endpoints
 from worker.configuration import named
 from worker.consuming.consumer import Consumer
 from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
+from worker.consuming.heartbeat import HeartbeatOptions
 from worker.consuming.housekeeping import Housekeeper
 from worker.core.conversation import TurnBounds
 from worker.core.history import BYTES_OF_TOKEN
@@ -224,7 +225,8 @@ def build_working(
         seen.telemetry,
         owner=owner,
         slots=settings.concurrency,
-        lease_seconds=lease,
+        heartbeat=HeartbeatOptions(lease_seconds=lease, stuck_seconds=settings.loop_stuck_seconds),
+        silence=seen.lag.age_seconds,
         poll_seconds=settings.queue.poll_seconds,
         clock=time.monotonic,
         # Before the last delivery in any case, or neighbours would share it with the guilty one.

@@ -28,7 +28,7 @@ def check(settings: Settings) -> None:
 
     Options whose feature is not built yet are refused, never ignored (decisions.md 12).
     """
-    queue, worker = settings.queue, settings.worker
+    worker = settings.worker
     listening_address(settings.admin, setting="LOOPWORKER_ADMIN")
     listening_address(settings.http, setting="LOOPWORKER_HTTP")
     if settings.model_url:
@@ -47,11 +47,6 @@ def check(settings: Settings) -> None:
         f"LOOPWORKER_WORKER__DRAIN_SECONDS ({worker.drain_seconds:g}) + 5 s must fit into"
         f" WORKER__TERMINATION_GRACE_SECONDS ({worker.termination_grace_seconds:g}),"
         " or the platform kills the worker while it drains",
-    )
-    _require(
-        settings.loop_stuck_seconds <= queue.lease_seconds,
-        f"LOOPWORKER_WORKER__LOOP_STUCK_SECONDS ({settings.loop_stuck_seconds:g}) is longer than"
-        f" QUEUE__LEASE_SECONDS ({queue.lease_seconds:g}): a stuck worker would keep its tasks",
     )
 
 

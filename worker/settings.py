@@ -70,7 +70,10 @@ class WorkerSettings(Section):
         20.0, ge=0, le=3600, description="Time for running tasks to end after SIGTERM."
     )
     loop_stuck_seconds: Seconds | None = Field(
-        None, gt=0, le=3600, description="Event loop silence that turns health red; the lease."
+        None,
+        gt=0,
+        le=3600,
+        description="Silence of the event loop that turns health red and lets leases go; the lease.",
     )
     prune_seconds: Seconds = Field(
         60.0, gt=0, le=86400, description="How often finished runs past RETENTION are removed."

@@ -36,11 +36,6 @@ from worker.core.errors import ConfigError
             {"WORKER__DRAIN_SECONDS": "26"},
             "WORKER__DRAIN_SECONDS",
         ),
-        (
-            {"WORKER__LOOP_STUCK_SECONDS": "30"},
-            {"WORKER__LOOP_STUCK_SECONDS": "31"},
-            "WORKER__LOOP_STUCK_SECONDS",
-        ),
         ({"ADMIN": "127.0.0.1:65535"}, {"ADMIN": "127.0.0.1:65536"}, "ADMIN"),
         (
             {"MODEL_URL": "http://a/v1", "MODEL_FALLBACKS": "b"},
@@ -48,7 +43,7 @@ from worker.core.errors import ConfigError
             "MODEL_FALLBACKS",
         ),
     ],
-    ids=["fail-max", "deadline", "window", "open", "drain", "stuck", "port", "fallbacks"],
+    ids=["fail-max", "deadline", "window", "open", "drain", "port", "fallbacks"],
 )
 def test_a_contradiction_is_told_and_its_edge_is_not(well, wrong, named):
     """The last value that holds is taken, the next one names its setting."""

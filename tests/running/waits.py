@@ -50,7 +50,8 @@ async def parked(worker: Any, task_id: str, seconds: float = 10.0) -> list[dict[
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         view = await worker.desk.look(task_id)
-        if view is not None and view.place == "parked":
+        is_held = any(held.lease.id == task_id for held in worker.consumer.held.values())
+        if view is not None and view.place == "parked" and not is_held:
             return list(view.waiting)
         assert view is None or view.result is None, f"ended: {view.result}"
         await asyncio.sleep(0.005)

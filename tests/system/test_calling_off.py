@@ -54,6 +54,19 @@ async def test_the_command_cancels_a_running_read(site):
     assert (result.status, sources(result)) == ("cancelled", [("hold", "skipped")])
 
 
+async def test_a_cancel_is_heard_by_the_worker_that_has_the_task(site):
+    """Noted by a process that knows no worker, long before the next renewal of the lease."""
+    process = site.start(admin=True, QUEUE__LEASE_SECONDS="30")
+    await process.ready()
+    await site.submit("t", "hold x")
+    await site.effect("hold x")
+    done = await site.run("cancel", "t")
+    result = await site.result("t", within=SOON)
+
+    assert (done.returncode, done.stdout) == (0, "t: cancelling\n")
+    assert (result.status, sources(result)) == ("cancelled", [("hold", "skipped")])
+
+
 async def test_a_cancelled_write_ends_as_it_would_have(site):
     """Its result is in the journal and in the result, and it happened once."""
     process = site.start(admin=True, http=True)

@@ -31,7 +31,7 @@ async def test_living_worker_keeps_its_task(site):
 @pytest.mark.parametrize("place", ["model", "tool"])
 async def test_stopped_worker_is_fenced_when_it_goes_on(site, place):
     """SIGSTOP for longer than the lease: taken over, and what comes later writes nothing."""
-    first = site.start()
+    first = site.start(admin=True)
     if place == "model":
         site.model.before_reply = lambda asked: asked.step == 2 and first.freeze()
     plan = "book a, book b" if place == "model" else "book a, hold go, book b"
@@ -48,14 +48,46 @@ async def test_stopped_worker_is_fenced_when_it_goes_on(site, place):
     journal = await site.store.view("t")
     first.send(signal.SIGCONT)
     await first.said("lease.lost")
+    page = first.ask("/metrics")[1]
     exit_codes = [await first.stop(), await second.stop()]
 
+    assert 'loopworker_leases_lost_total{queue="tasks"} 0.0' not in page
+    assert "loopworker_leases_lost_total" in page
+    assert "worker.stuck" not in first.events()
     assert await site.store.view("t") == journal
     assert (result.status, result.worker.endswith(f":{second.popen.pid}")) == ("completed", True)
     assert site.effects("book") == ["book a", "book b"]
     assert [call.source for call in result.tool_calls] == ["live"] * len(result.tool_calls)
     assert exit_codes == [0, 0]
     assert (await site.queue.sibling("results").depth()).ready == 1
+
+
+async def test_blocked_loop_keeps_its_task_within_its_limit(site):
+    """A tool blocks the loop for two leases and more: it is done once, and by nobody else."""
+    first = site.start(admin=True, WORKER__LOOP_STUCK_SECONDS="30")
+    await first.ready()
+    await site.submit("t", "block free, book b")
+    await site.effect("block free")
+    second = site.start(admin=True)
+    await second.ready()
+    renewed = first.events().count("lease.renewed")
+    await until(
+        lambda: first.events().count("lease.renewed") >= renewed + 7,
+        within=15,
+        what="two leases and more to pass",
+    )
+    depth, healthy = await site.queue.depth(), first.ask("/healthz")[0]
+    site.ask_for("free")
+    result = await site.result("t", within=8)
+    exit_codes = [await first.stop(), await second.stop()]
+
+    assert (depth.leased, healthy) == (1, 200)
+    assert [call.source for call in result.tool_calls] == ["live", "live"]
+    assert result.worker.endswith(f":{first.popen.pid}")
+    assert site.effects() == ["block free", "book b"]
+    assert "task.received" not in second.events()
+    assert not {"lease.lost", "write.fenced", "worker.stuck"} & {*first.events()}
+    assert exit_codes == [0, 0]
 
 
 async def test_blocked_loop_turns_red_and_is_taken_over(site):
@@ -85,6 +117,6 @@ async def test_blocked_loop_turns_red_and_is_taken_over(site):
     assert result.worker.endswith(f":{second.popen.pid}")
     assert site.effects() == ["block free", "book b"]
     # The tool's return was on its way to the journal before anything else could run.
-    assert "write.fenced" in first.events()
+    assert {"worker.stuck", "write.fenced"} <= {*first.events()}
     assert await site.store.view("t") == journal
     assert exit_codes == [0, 0]

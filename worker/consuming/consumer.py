@@ -6,8 +6,9 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
+from worker.consuming.beating import run_beside
 from worker.consuming.delivery import DeliveryDesk, Held
-from worker.consuming.heartbeat import Heartbeat
+from worker.consuming.heartbeat import Heartbeat, HeartbeatOptions
 from worker.core.errors import QueueUnavailable
 from worker.queues.port import Lease, Queue
 from worker.store.port import Journal
@@ -21,6 +22,8 @@ _RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)  # between claims while the queue is 
 
 class Consumer:
     """Runs up to `slots` tasks at once. A slot is taken before the claim.
+
+    `silence` tells, from any thread, how long ago the event loop last ticked.
 
     A task that was in work in `suspect_after` workers that went silent is a suspect: it, or one of
     those that ran beside it, kills them. Suspects run one at a time, so that the guilty one dies
@@ -36,7 +39,8 @@ class Consumer:
         *,
         owner: str,
         slots: int,
-        lease_seconds: float,
+        heartbeat: HeartbeatOptions,
+        silence: Callable[[], float],
         poll_seconds: float,
         clock: Callable[[], float],
         suspect_after: int = 2,
@@ -48,12 +52,13 @@ class Consumer:
         self._desk = desk
         self._telemetry = telemetry
         self._owner = owner
-        self._lease_seconds = lease_seconds
+        self._lease_seconds = heartbeat.lease_seconds
         self._poll_seconds = poll_seconds
         self._clock = clock
         self._suspect_after = suspect_after
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: asyncio.Task[list[Lease]] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = asyncio.Event()
         self._dying = True  # until somebody asks for a drain: what ends before that is none
         self._changed = asyncio.Event()
@@ -63,10 +68,11 @@ class Consumer:
             queue,
             journal,
             telemetry,
-            lease_seconds=lease_seconds,
+            heartbeat,
             clock=clock,
-            on_lost=self._on_lost,
-            on_cancel=desk.interrupt,
+            silence=silence,
+            on_lost=lambda key: self._in_loop(self._on_lost, key),
+            on_cancel=lambda run_id: self._in_loop(desk.interrupt, run_id),
         )
 
     def __repr__(self) -> str:
@@ -98,9 +104,13 @@ class Consumer:
 
         Cancelled: everything in work is handed back at once.
         """
+        self._loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
             # If the heartbeat dies of a bug, so does the worker: leases nobody renews are worse.
-            beating = group.create_task(self._heartbeat.run(self.held), name="heartbeat")
+            beating = group.create_task(
+                run_beside(lambda: self._heartbeat.run(self.held), name="heartbeat"),
+                name="heartbeat",
+            )
             try:
                 await self._claim_until_drain()
                 await self._drain(drain_seconds)
@@ -211,6 +221,14 @@ class Consumer:
         self._tasks.pop(key, None)
         self.held.pop(key, None)
         self._changed.set()
+
+    def _in_loop(self, function: Callable[[str], object], argument: str) -> None:
+        """Called by the heartbeat, in its own thread."""
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(function, argument)
+        except RuntimeError:
+            return  # the loop is closed, and its runs have ended with it
 
     def _on_lost(self, key: str) -> None:
         task = self._tasks.get(key)

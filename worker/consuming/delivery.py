@@ -64,6 +64,7 @@ class Held:
     lease: Lease
     run: Run | None = None
     lost: bool = False  # the heartbeat found that somebody else has it
+    settled: bool = False  # the queue is being told: nothing can be lost any more
 
 
 class DeliveryDesk:
@@ -135,6 +136,7 @@ class DeliveryDesk:
         try:
             if held.run is not None:
                 await self._journal.release(held.run, hold_seconds=delay)
+            held.settled = True
             await self._queue.nack(held.lease, delay_seconds=delay, counted=counted, reason=reason)
             settled = TaskSettled(self._queue.name, held.lease.id, outcome, delay_seconds=delay)
             self._telemetry.tell(settled)
@@ -298,12 +300,14 @@ class DeliveryDesk:
     ) -> None:
         name, task_id, lease = self._queue.name, processing.task_id, held.lease
         if settlement is None or held.lost:
-            self._telemetry.tell(LeaseWasLost(name, task_id))
+            if not held.lost:  # else the heartbeat has told it
+                self._telemetry.tell(LeaseWasLost(name, task_id))
             processing.settlement = "lost"
             return
         try:
             if result is not None and task is not None:
                 await self._publisher.publish(result, task.reply_to)
+            held.settled = True
             match settlement.action:
                 case "ack":
                     await self._queue.ack(lease)

@@ -118,7 +118,8 @@ class Queue(Protocol):
     place that it had when it was put, and returns True; any other task is left alone. Q31 a task
     that is woken while it is leased is ready as soon as that lease parks it: no wake is missed. Q32 who listens by
     `on_dead` is told of each task that a claim of this queue object gives up, as soon as it has,
-    also while that claim waits on.
+    also while that claim waits on. Q33 `extend_many` may be called from the event loop of another
+    thread, and comes back while that of the queue is blocked.
 
     A lease whose time has run out counts as ready. `nack(counted=False)` with a delay parks,
     `nack(counted=True)` with a delay postpones; `depth` tells the two apart.

@@ -8,7 +8,7 @@ written must not work here either.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,8 +123,10 @@ class MemoryStore:
 
     async def renew(self, run: Run, *, lease_seconds: float) -> None:
         """See the port: stay the owner from now."""
-        record = self._write(run, ())
-        record.lease_until = record.updated_at + lease_seconds
+        now = self._now()
+        record = self._owned(run)  # and no write: it may be called beside one of another thread
+        record.updated_at, record.lease_until = now, now + lease_seconds
+        run.cancel_requested = record.cancel
 
     async def renew_many(self, runs: Sequence[Run], *, lease_seconds: float) -> Sequence[Run]:
         """See the port: stay the owner of many; returns the lost ones."""
@@ -141,6 +143,7 @@ class MemoryStore:
         self, run: Run, *, hold_seconds: float | None = None, turn: Turn | None = None
     ) -> None:
         """See the port: let go without ending the run."""
+        run.closing = True
         self._owned(run)
         if run.session is not None and hold_seconds is not None:
             self.base.sessions.keep(run.id, self._now() + hold_seconds + HOLD_PATIENCE_SECONDS)
@@ -152,6 +155,7 @@ class MemoryStore:
         self, run: Run, events: Sequence[Event], result: Result, *, turn: Turn | None = None
     ) -> None:
         """See the port: the last events, the result and the turn at once."""
+        run.closing = True
         record = self.base.records.get(run.id)
         self._now()
         if record is not None and record.state == "finished" and record.epoch == run.epoch:
@@ -194,6 +198,12 @@ class MemoryStore:
         self._now()
         record = self.base.records.get(task_id)
         return record is not None and record.cancel
+
+    async def cancelled_among(self, task_ids: Sequence[str]) -> Collection[str]:
+        """See the port: those that should stop."""
+        self._now()
+        records = self.base.records
+        return [i for i in task_ids if (record := records.get(i)) is not None and record.cancel]
 
     async def reopen(self, task_id: str) -> None:
         """See the port: forget the result, keep the events."""

@@ -1,7 +1,7 @@
 """The contracts of the journal, the results, the sessions and the last good values.
 
-Each numbered sentence is a test of `worker/testing/store_suite.py` (J8, J20: store_pruning; S:
-store_sessions, session_line), run against every engine.
+Each numbered sentence is a test of `worker/testing/store_suite.py` (J8, J20: store_pruning;
+J22, J23: store_renewing; S: store_sessions, session_line), run against every engine.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class Run:
 
     `epoch` is the fence. `next_seq` is the number of the next event and is kept by the journal.
     So is `cancel_requested`: every write that comes back notes in it whether somebody has asked
-    for this task to stop, so that a step costs no read of its own. `redrives` counts the results
-    of this task that were forgotten before.
+    for this task to stop, so that a step costs no read of its own. `closing` is true as soon as
+    the owner begins to let go, by `finish` or `release`: a renewal that crosses it finds the run
+    gone, and nothing is lost. `redrives` counts the results of this task that were forgotten before.
     """
 
     id: str
@@ -88,6 +89,7 @@ class Run:
     cancel_requested: bool = False
     redrives: int = 0
     session: SessionHold | None = None
+    closing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,9 @@ class Journal(Protocol):
     that changed last (to the second). J19 `renew_many` renews the runs that are still owned and
     returns the lost ones. J20 `prune` asks `kept` for every run that it could forget, and leaves
     those that it names; a run that changes meanwhile stays. J21 an `append` that is not `synced`
-    is fenced, in order and durable as in J3 like any other.
+    is fenced, in order and durable as in J3 like any other. J22 `renew_many` and `cancelled_among`
+    may be called from the event loop of another thread, and come back while that of the journal is
+    blocked. J23 `cancelled_among` names those of some tasks that were asked to stop.
 
     Where the engine can do that, what is `synced`, a result and a turn outlive the machine too, on
     return, and with them all that was written to the run before.
@@ -217,6 +221,13 @@ class Journal(Protocol):
 
     async def cancel_requested(self, task_id: str) -> bool:
         """Whether somebody asked for this task to stop."""
+        ...
+
+    async def cancelled_among(self, task_ids: Sequence[str]) -> Collection[str]:
+        """Those of these tasks that somebody asked to stop; cheap, for it is asked every moment.
+
+        May be called from another thread's event loop.
+        """
         ...
 
     async def reopen(self, task_id: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -117,6 +118,7 @@ class SqliteStore:
         self, run: Run, *, hold_seconds: float | None = None, turn: Turn | None = None
     ) -> None:
         """See the port: let go without ending the run."""
+        run.closing = True
         wish = (run.id, run.epoch, run.session, hold_seconds, _turn_row(turn))
         saves = turn is not None
         releasing = self._file.write(self._release, wish, synced=saves, at_once=not saves)
@@ -126,6 +128,7 @@ class SqliteStore:
         self, run: Run, events: Sequence[Event], result: Result, *, turn: Turn | None = None
     ) -> None:
         """See the port: the last events, the result and the turn at once."""
+        run.closing = True
         body = codec.encode(events) if events else None
         ending = (len(events), body, codec.encode_result(result))
         wish = (run.id, run.epoch, run.session, ending, _turn_row(turn))
@@ -149,6 +152,12 @@ class SqliteStore:
         """See the port: whether it should stop."""
         rows = await self._read(sql.CANCEL_REQUESTED, (readable(task_id),))
         return bool(rows and rows[0][0])
+
+    async def cancelled_among(self, task_ids: Sequence[str]) -> Collection[str]:
+        """See the port: those that should stop."""
+        names = {readable(task_id): task_id for task_id in task_ids}
+        rows = await self._read(sql.CANCELLED_AMONG, (json.dumps([*names]),))
+        return [names[task_id] for (task_id,) in rows]
 
     async def reopen(self, task_id: str) -> None:
         """See the port: forget the result, keep the events."""

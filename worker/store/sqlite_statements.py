@@ -44,6 +44,9 @@ where id = ? and state != 'finished'
 """
 RESULT = "select result from run where id = ?"
 CANCEL = "update run set cancel = 1 where id = ? and state != 'finished'"
+CANCELLED_AMONG = """
+select id from run where id in (select value from json_each(?)) and cancel = 1
+"""
 CANCEL_REQUESTED = "select cancel from run where id = ?"
 REOPEN = """
 update run set state = 'released', result = null, cancel = 0, redrives = redrives + 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from worker.core.errors import (
@@ -81,7 +81,8 @@ class TelledStore:
         with self._watch("renew"):
             lost = await self.inner.renew_many(runs, lease_seconds=lease_seconds)
         for run in lost:
-            self._telemetry.tell(WriteFenced(run.id, "renew"))
+            if not run.closing:
+                self._telemetry.tell(WriteFenced(run.id, "renew"))
         return lost
 
     async def release(
@@ -117,6 +118,10 @@ class TelledStore:
     async def cancel_requested(self, task_id: str) -> bool:
         """See the port."""
         return await self.inner.cancel_requested(task_id)
+
+    async def cancelled_among(self, task_ids: Sequence[str]) -> Collection[str]:
+        """See the port."""
+        return await self.inner.cancelled_among(task_ids)
 
     async def reopen(self, task_id: str) -> None:
         """See the port."""

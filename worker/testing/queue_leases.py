@@ -1,4 +1,4 @@
-"""The first half of the contract of a queue: putting, leasing, settling, giving up (Q1–Q11, Q28, Q32)."""
+"""The first half of the contract of a queue: putting, leasing, settling, giving up (Q1–Q11, Q28, Q32, Q33)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from worker.core.errors import LeaseLost
 from worker.queues.port import Queue, Ticket
+from worker.testing.blocked import call_beside_blocked_loop
 from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
 from worker.testing.queue_case import QueueCase
 
@@ -50,6 +51,27 @@ class QueueLeases(QueueCase):
         assert await self.take(queue) == []
         await harness.pass_time(self.lease_seconds * 0.6)
         assert (await self.take_one(queue)).deliveries == 2
+
+    async def test_q33_extended_from_another_thread(
+        self, queue: Queue, harness: QueueHarness
+    ) -> None:
+        """Leases are kept while the loop is blocked; a lost one is told, and its owner not hurt."""
+        await queue.put(Ticket(id="stale", body=b"1"))
+        stale = await self.take_one(queue)
+        await harness.pass_time(self.lease_seconds * 1.1)
+        owner = await self.take_one(queue, owner="w2")
+        await queue.put(Ticket(id="a", body=b"1"))
+        lease = await self.take_one(queue)
+        for _ in range(3):
+            await harness.pass_time(self.lease_seconds * 0.6)
+            lost = call_beside_blocked_loop(
+                lambda: queue.extend_many([lease, stale, owner], lease_seconds=self.lease_seconds)
+            )
+            assert [one.token for one in lost] == [stale.token]
+
+        assert await self.take(queue) == []
+        await queue.ack(lease)
+        await queue.ack(owner)
 
     async def test_q04_expiry(self, queue: Queue, harness: QueueHarness) -> None:
         """After the lease the task can be claimed again, with one delivery more."""

@@ -22,6 +22,7 @@ from worker.testing.session_line import SessionLine
 from worker.testing.store_case import note
 from worker.testing.store_mail import StoreMail
 from worker.testing.store_pruning import StorePruning
+from worker.testing.store_renewing import StoreRenewing
 from worker.testing.store_sessions import StoreSessions
 
 STARTED = Started(
@@ -36,7 +37,7 @@ STARTED = Started(
 )
 
 
-class StoreSuite(StorePruning, StoreMail, StoreSessions, SessionLine):
+class StoreSuite(StorePruning, StoreRenewing, StoreMail, StoreSessions, SessionLine):
     """Every sentence of the contracts, as a test with its number."""
 
     async def take_over(self, store: Store, harness: StoreHarness) -> Run:
