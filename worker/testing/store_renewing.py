@@ -74,9 +74,10 @@ class StoreRenewing(StoreCase):
     async def test_who_lets_go_says_so(self, store: Store) -> None:
         """A renewal that crosses the end of a run can tell it from a loss."""
         ended, released = await self.begin(store, "a"), await self.begin(store, "b")
-        assert not ended.closing
+        before = [ended.closing, released.closing]
         await store.finish(ended, [], Result(task_id="a", status="completed"))
         await store.release(released)
+        again = await self.begin(store, "b")
 
-        assert ended.closing and released.closing
-        assert not (await self.begin(store, "b")).closing
+        assert before == [False, False]
+        assert [ended.closing, released.closing, again.closing] == [True, True, False]
