@@ -19,7 +19,7 @@ def listening_address(value: str, *, setting: str) -> tuple[str, int] | None:
     host = host.strip("[]") or "127.0.0.1"
     if not port.isascii() or not port.isdigit() or int(port) > 65535 or "/" in host:
         usual = Settings.model_fields["admin" if setting.endswith("ADMIN") else "http"].default
-        raise ConfigError(f"{setting}: {value!r} is not an address; write {usual}, or off")
+        raise ConfigError(f"{setting}: {value[:80]!r} is not an address; write {usual}, or off")
     return host, int(port)
 
 

@@ -28,6 +28,8 @@ TOOL_VARIABLES = {
 }
 OTHER_NAMES = frozenset({"LOOPWORKER_CONFIG", *TOOL_VARIABLES})
 _FALLBACKS = {"model_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY", "model": "OPENAI_MODEL"}
+FILE_BYTES_MAX = 1_048_576
+_DEPTH_MAX = 8  # deeper than any section, and than a file may make us go
 _TOO_CLOSE = 0.85  # similarity above which an unknown name is taken for a typing error
 
 
@@ -101,16 +103,23 @@ def named(setting: str) -> Iterator[None]:
 def _read_file(
     environ: Mapping[str, str], file: Path | None, sources: dict[tuple[str, ...], str]
 ) -> dict[str, Any]:
-    named = file or (Path(environ["LOOPWORKER_CONFIG"]) if "LOOPWORKER_CONFIG" in environ else None)
+    asked = environ.get("LOOPWORKER_CONFIG")
+    named = file or (Path(asked) if asked else None)
     path = named or Path("loopworker.toml")
     if named is None and not path.is_file():
         return {}
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as opened:
+            raw = opened.read(FILE_BYTES_MAX + 1)
+        if len(raw) > FILE_BYTES_MAX:
+            raise ConfigError(f"{path}: more than {FILE_BYTES_MAX} bytes; is it the right file?")
+        values = tomllib.loads(raw.decode("utf-8-sig"))  # some editors begin with a mark
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not a TOML file: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply for a file of settings") from None
     _spell_names(values)
     for place in _leaves(values, ()):
         sources[place] = f"file {path}"
@@ -129,7 +138,7 @@ def _spell_names(values: dict[str, Any]) -> None:
 
 def _leaves(values: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for name, value in values.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and len(place) < _DEPTH_MAX:
             yield from _leaves(value, (*place, name))
         else:
             yield (*place, name)
@@ -149,7 +158,7 @@ def _read_environment(
             ignored.append(variable)
             continue
         # An empty variable means "not set": compose files cannot leave one out.
-        _put(values, place, None if text == "" and can_be_unset(place) else text)
+        _put(values, place, None if text == "" and can_be_unset(place) else text, sources)
         sources[place] = f"environment {variable}"
     return tuple(ignored)
 
@@ -162,11 +171,20 @@ def _refuse_typing_error(variable: str, known: Mapping[str, tuple[str, ...]]) ->
         raise ConfigError(f"{variable}: no such setting; did you mean {close[0]}?")
 
 
-def _put(values: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
-    for name in place[:-1]:
+def _put(
+    values: dict[str, Any],
+    place: tuple[str, ...],
+    value: Any,
+    sources: Mapping[tuple[str, ...], str],
+) -> None:
+    for depth, name in enumerate(place[:-1], 1):
         inner = values.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"{name}: is a section, and the file gives it a value")
+            section = ".".join(place[:depth])
+            raise ConfigError(
+                f"{variable_of(place[:depth])} ({sources[place[:depth]]}): is a section; write"
+                f" [{section}] in the file, its settings below"
+            )
         values = inner
     values[place[-1]] = value
 

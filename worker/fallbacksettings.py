@@ -20,12 +20,13 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import BeforeValidator, Field
 
 from worker.core.causes import CAUSES, USUAL
 from worker.core.errors import ConfigError
-from worker.section import Seconds, Section, listed
+from worker.section import Key, Line, Seconds, Section, listed
 
+_ACCOUNT = re.compile(r"//[^/]*@")
 _AT = re.compile(r"@(?=https?://)")
 _CAUSES = re.compile(r"\[([\w+\s]*)\]\Z")
 _NOT_IN_A_SLUG = re.compile(r"[^a-z0-9]+")
@@ -40,7 +41,7 @@ def _words(value: Any) -> Any:
 class FallbackSettings(Section):
     """Details of one entry of MODEL_FALLBACKS; what is left out is as for the first model."""
 
-    api_key: SecretStr | None = Field(
+    api_key: Key | None = Field(
         None, description="Its key; API_KEY goes only to the server of MODEL_URL."
     )
     attempts: int | None = Field(None, ge=1, le=20)
@@ -48,11 +49,11 @@ class FallbackSettings(Section):
         None, description="When it is used."
     )
     max_output_tokens: int | None = Field(None, ge=1, le=10_000_000)
-    model: str | None = Field(None, min_length=1, description="Its name at its server.")
+    model: Line | None = Field(None, min_length=1, description="Its name at its server.")
     read_timeout: Seconds | None = Field(None, gt=0, le=3600)
     stream: bool | None = None
     timeout: Seconds | None = Field(None, gt=0, le=7200)
-    url: str | None = Field(None, min_length=1, description="Its server; that of MODEL_URL.")
+    url: Line | None = Field(None, min_length=1, description="Its server; that of MODEL_URL.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +152,8 @@ def check_url(url: str, *, what: str) -> SplitResult:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return parts
-    raise ConfigError(
-        f"{what}: {url[:80]!r} is not an http(s) URL such as https://api.openai.com/v1"
-    )
+    shown = _ACCOUNT.sub("//", url)[:80]  # without a password
+    raise ConfigError(f"{what}: {shown!r} is not an http(s) URL such as https://api.openai.com/v1")
 
 
 def _origin(url: str) -> tuple[str, str]:

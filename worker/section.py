@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -26,6 +26,26 @@ def listed(value: Any) -> Any:
     return value
 
 
+def _line(value: Any) -> Any:
+    """Take off what a file or a copy left at the ends; refuse what would hide within."""
+    if not isinstance(value, str) or value == "":
+        return value
+    text = value.strip()
+    if not text or not text.isprintable():
+        raise ValueError("must be one line of visible characters")
+    return text
+
+
+def _key(secret: SecretStr) -> SecretStr:
+    """A key goes into a header, where a line break, or a letter beyond ASCII, cannot go."""
+    text = secret.get_secret_value().strip()
+    if text != "" and not all("!" <= char <= "~" for char in text):
+        raise ValueError("must be printable ASCII characters without spaces or line breaks")
+    return SecretStr(text)
+
+
+Key = Annotated[SecretStr, AfterValidator(_key)]
+Line = Annotated[str, BeforeValidator(_line)]
 Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
 

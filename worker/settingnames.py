@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from worker.fallbacksettings import FallbackSettings
@@ -21,6 +21,13 @@ NAMED: Mapping[str, type[Section]] = {
     "fallbacks": FallbackSettings,
     "guards": GuardOverride,
     "handoff": HandoffRule,
+}
+_PLAIN = {  # what pydantic says of these is about Python
+    "dict_type": "is a group of sections; write [GROUP.NAME] in the file, its settings below",
+    "model_type": "is a section; write [SECTION] in the file, its settings below",
+    "string_too_short": "must not be empty",
+    "string_type": "must be a text",
+    "tuple_type": "must be a list of texts",
 }
 
 
@@ -54,6 +61,12 @@ def can_be_unset(place: tuple[str, ...]) -> bool:
     return field is not None and type(None) in get_args(field.annotation)
 
 
+def is_secret(place: tuple[str, ...]) -> bool:
+    """Whether the value of a setting is shown to nobody, not even where it is wrong."""
+    field = next((f for n in range(len(place), 0, -1) if (f := _field(place[:n]))), None)
+    return field is not None and "Secret" in str(field.annotation)
+
+
 def explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> str:
     """Say what is wrong with each setting, one line each; values of secrets are not shown."""
     lines = []
@@ -66,10 +79,11 @@ def explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> s
             continue
         source = sources.get(place, "")
         where = f" ({source})" if source.startswith("file") else ""
-        secret = isinstance(problem.get("input"), SecretStr) or place[-1] in ("api_key",)
+        secret = is_secret(place)
         shown = "" if secret or problem["type"] == "missing" else f", got {problem['input']!r:.80}"
         wanted = _wanted(place)
-        wrong = f"must be {wanted}" if wanted else problem["msg"].removeprefix("Value error, ")
+        plain = _PLAIN.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
+        wrong = f"must be {wanted}" if wanted else plain
         lines.append(f"{variable_of(place)}{where}: {wrong}{shown}")
     return "\n".join(lines)
 

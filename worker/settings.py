@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from worker.core.limits import Limits
 from worker.core.prices import PriceList
@@ -18,7 +18,7 @@ from worker.fallbacksettings import FallbackModel, FallbackSettings, First, read
 from worker.guardsettings import GuardOverride, GuardSettings
 from worker.handoffsettings import HandoffRule
 from worker.loopsettings import LoopSettings, Prices, StepSettings, StepsPolicy
-from worker.section import Names, Seconds, Section
+from worker.section import Key, Line, Names, Seconds, Section
 from worker.sessionsettings import SessionSettings
 from worker.waitingsettings import WaitingSettings
 
@@ -39,7 +39,7 @@ class QueueSettings(Section):
     max_deliveries: int = Field(
         5, ge=1, le=1000, description="Counted deliveries before a task goes to the dead letters."
     )
-    name: str = Field("tasks", min_length=1, max_length=100, description="The queue's name.")
+    name: Line = Field("tasks", min_length=1, max_length=100, description="The queue's name.")
     poll_seconds: Seconds = Field(
         1.0, ge=0.01, le=20, description="Longest wait of one claim on an empty queue."
     )
@@ -86,10 +86,10 @@ class WorkerSettings(Section):
 class Settings(Section):
     """All settings of one worker."""
 
-    admin: str = Field(
+    admin: Line = Field(
         "127.0.0.1:9464", description="Address of /metrics, /healthz and /readyz; `off` for none."
     )
-    api_key: SecretStr | None = Field(
+    api_key: Key | None = Field(
         None, description="Key of the model endpoint; falls back to OPENAI_API_KEY."
     )
     concurrency: int = Field(16, ge=1, le=100_000, description="Tasks in work at once.")
@@ -106,10 +106,10 @@ class Settings(Section):
     handoff: dict[str, HandoffRule] = Field(
         default_factory=dict, description="Rules that hand a run over to a person, by name."
     )
-    http: str = Field(
+    http: Line = Field(
         "127.0.0.1:8080", description="Address of the API and the console; `off` for none."
     )
-    http_token: SecretStr | None = Field(
+    http_token: Key | None = Field(
         None, description="Bearer token of the API; required on an address beyond loopback."
     )
     log_content: Literal["none", "hash", "redacted", "full"] = Field(
@@ -141,7 +141,7 @@ class Settings(Section):
     max_steps: StepsPolicy = Field(
         8, description="Model replies in one run: a number, by_task, by_length; +adaptive."
     )
-    model: str | None = Field(None, min_length=1, description="Name of the model to ask for.")
+    model: Line | None = Field(None, min_length=1, description="Name of the model to ask for.")
     model_attempts: int = Field(4, ge=1, le=20, description="Attempts of one model call.")
     model_backoff: Seconds = Field(
         0.5, ge=0, le=60, description="First back-off between attempts of a model call."
@@ -156,7 +156,7 @@ class Settings(Section):
     model_timeout: Seconds = Field(
         120.0, gt=0, le=7200, description="Longest time of one attempt of a model call."
     )
-    model_url: str | None = Field(
+    model_url: Line | None = Field(
         None, description="OpenAI-compatible base URL; falls back to OPENAI_BASE_URL."
     )
     outbound: OutboundSettings = Field(default_factory=OutboundSettings)
@@ -167,13 +167,13 @@ class Settings(Section):
         (), description="Per million tokens: MODEL=PROMPT/COMPLETION[/CACHED], MODEL*=…, *=told."
     )
     queue: QueueSettings = Field(default_factory=QueueSettings)
-    queue_url: str = Field("sqlite:///loopworker.db", description="Where tasks wait.")
+    queue_url: Line = Field("sqlite:///loopworker.db", description="Where tasks wait.")
     retention: Seconds = Field(
         604_800.0, ge=0, description="How long finished runs and results are kept."
     )
     steps: StepSettings = Field(default_factory=StepSettings)
     session: SessionSettings = Field(default_factory=SessionSettings)
-    store_url: str | None = Field(
+    store_url: Line | None = Field(
         None, description="Journal and results; the queue's engine unless set."
     )
     system_prompt: str | None = Field(

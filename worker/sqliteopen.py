@@ -38,6 +38,8 @@ def settings_of(url: str) -> FileSettings:
             f"{url}: not a SQLite URL; write sqlite:///file.db for a path relative to the working"
             " directory, sqlite:////data/file.db for an absolute one"
         )
+    if path == ":memory:" or "\0" in path:
+        raise ConfigError(f"{url}: names no file; a queue in memory is memory://")
     values: dict[str, Any] = {"path": os.path.abspath(path)}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name == "synchronous" and value.lower() in _SYNCHRONOUS:

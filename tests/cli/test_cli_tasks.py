@@ -294,3 +294,13 @@ def test_queue_out_of_reach_is_four(cli, monkeypatch):
 def stdin(raw: bytes) -> SimpleNamespace:
     """Build a standard input with these bytes."""
     return SimpleNamespace(buffer=io.BytesIO(raw), isatty=lambda: False)
+
+
+@pytest.mark.parametrize("words", [("submit", "x"), ("status", "t"), ("dead", "list")])
+def test_queue_in_memory_is_no_place_to_meet_a_worker(cli, monkeypatch, words):
+    """Whoever submits there would lose the task with the end of the command."""
+    monkeypatch.setenv("LOOPWORKER_QUEUE_URL", "memory://")
+    ran = cli(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "LOOPWORKER_QUEUE_URL: memory:// is a queue within one worker" in ran.err

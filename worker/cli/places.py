@@ -10,6 +10,7 @@ from pathlib import Path
 
 from worker.configuration import load, masked, named
 from worker.consuming.publishing import Publisher
+from worker.core.errors import ConfigError
 from worker.ids import new_task_id
 from worker.queues import open_queue
 from worker.queues.port import Queue
@@ -39,6 +40,11 @@ def with_desk(work: Callable[[Place], Awaitable[int]]) -> int:
 
 async def _work(settings: Settings, work: Callable[[Place], Awaitable[int]]) -> int:
     with named("QUEUE_URL"):
+        if settings.queue_url.partition(":")[0].lower() == "memory":
+            raise ConfigError(
+                "memory:// is a queue within one worker; hand tasks to it over its API, or name"
+                " what both can reach: sqlite:///file.db"
+            )
         queue = open_queue(
             settings.queue_url,
             name=settings.queue.name,
