@@ -252,7 +252,7 @@ class Worker:
             known_tools=lambda: self.registry.names,
             check=assembly.task_check(settings, self.registry),
             interrupt=self.consumer.cancel,
-            sessions=self.store,
+            sessions=settings.session_options(),
             redactor=self.seen.redactor,
         )
         self._prepare_metrics()

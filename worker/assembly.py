@@ -17,8 +17,6 @@ from worker.consuming.consumer import Consumer
 from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
 from worker.consuming.heartbeat import HeartbeatOptions
 from worker.consuming.housekeeping import Housekeeper
-from worker.core.conversation import TurnBounds
-from worker.core.history import BYTES_OF_TOKEN
 from worker.core.opening import Opening
 from worker.core.task import Task
 from worker.guard.guards import Guards
@@ -32,7 +30,6 @@ from worker.registry import Registry
 from worker.running.calls import CallerOptions, ToolCaller
 from worker.running.handoffs import HandoffRules, rules_of
 from worker.running.runner import Runner
-from worker.running.sessions import SessionOptions
 from worker.running.toolguard import ToolGuards, default_policy, policies_of
 from worker.running.waitingroom import WaitingOptions, WaitingRoom
 from worker.settings import Settings
@@ -155,17 +152,7 @@ def build_runner(
         rules=rules,
         worker=worker_name(),
         wall=time.time,
-        sessions=session_options(settings),
-    )
-
-
-def session_options(settings: Settings) -> SessionOptions:
-    """What is kept of conversations: twice what is sent, for old turns are sent shortened."""
-    tokens = settings.max_history_tokens
-    return SessionOptions(
-        bounds=TurnBounds(settings.session.result_chars, turn_tokens=tokens // 2),
-        ttl_seconds=settings.session.ttl_seconds,
-        bytes_max=2 * BYTES_OF_TOKEN * tokens,
+        sessions=settings.session_options(),
     )
 
 

@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from worker.core.conversation import SessionOptions, TurnBounds
+from worker.core.history import BYTES_OF_TOKEN
 from worker.core.limits import Limits
 from worker.core.prices import PriceList
 from worker.core.steps import StepPolicy, read_policy
@@ -227,6 +229,15 @@ class Settings(Section):
         """How many steps a run gets."""
         base, steps, is_adaptive = read_policy(self.max_steps)
         return StepPolicy(base, steps, is_adaptive, self.loop.steps_ceiling, self.steps.table())
+
+    def session_options(self) -> SessionOptions:
+        """What is kept of conversations: twice what is sent, for old turns are sent shortened."""
+        tokens = self.max_history_tokens
+        return SessionOptions(
+            bounds=TurnBounds(self.session.result_chars, turn_tokens=tokens // 2),
+            ttl_seconds=self.session.ttl_seconds,
+            bytes_max=2 * BYTES_OF_TOKEN * tokens,
+        )
 
     def price_list(self) -> PriceList:
         """What the models cost."""

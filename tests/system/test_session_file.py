@@ -140,3 +140,21 @@ async def test_redriven(site):
     assert questions(sent(site, "t3"))[-1] == "t3"
     assert answers(kept) == ["done: t1", "done: t3", "done: t2"]
     assert is_paired(kept)
+
+
+async def test_status_says_who_has_the_session(site):
+    """A task that waits for its session tells for whom, and how many go before it."""
+    site.start()
+    await site.submit("t1", "hold go", session_id="desk")
+    await site.effect("hold go")
+    for name in ("t2", "t3"):
+        ran = await site.run("submit", "--id", name, "--session", "desk", f"{name}: look b")
+        assert ran.returncode == 0, ran.stderr
+    told = [(await site.run("status", name)).stderr.splitlines() for name in ("t2", "t3")]
+    site.ask_for("go")
+    await site.result("t3", within=10)
+
+    assert told == [
+        ["loopworker: waits for session 'desk': task t1 has it"],
+        ["loopworker: waits for session 'desk': task t1 has it, 1 more in front"],
+    ]

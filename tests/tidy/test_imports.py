@@ -76,7 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "web": {
         *("core", "guard", "intake", "queues.port", "store.mailbox", "store.port", "telemetry"),
-        "waking",
+        *("running.sessions", "waking"),
     },
     "foreground": {"core", "running", "store.port"},
 }

@@ -50,6 +50,10 @@ def deny(options: argparse.Namespace) -> int:
 
 def told_of(waiting: dict[str, Any], task_id: str) -> str:
     """Say in a line what a task waits for, and what can be done about it."""
+    if waiting["kind"] == "session":
+        has = f"task {one_line(waiting['task'])} has it" if waiting["task"] else "it is free"
+        more = f", {waiting['ahead']} more in front" if waiting["ahead"] else ""
+        return f"waits for session {one_line(waiting['session'])!r}: {has}{more}"
     what = f"{one_line(waiting['tool'])} {arguments_line(waiting)}"
     if waiting["kind"] == "job":
         handle = one_line(waiting["handle"])

@@ -56,7 +56,12 @@ async def _work(settings: Settings, work: Callable[[Place], Awaitable[int]]) -> 
     try:
         publish = Publisher(queue, Telemetry()).publish
         desk = Desk(
-            queue, journal, now=time.time, new_id=new_task_id, publish=publish, sessions=journal
+            queue,
+            journal,
+            now=time.time,
+            new_id=new_task_id,
+            publish=publish,
+            sessions=settings.session_options(),
         )
         return await work(Place(settings, queue, journal, desk, _absolute(settings.queue_url)))
     finally:

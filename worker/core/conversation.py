@@ -7,7 +7,7 @@ neither a stub nor an invention for a fact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from worker.core.ending import evidence_of, observations
@@ -46,6 +46,15 @@ class TurnBounds:
 
     result_chars: int = 2_000
     turn_tokens: int = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How long a conversation is kept after its last turn, and how much of it."""
+
+    bounds: TurnBounds = field(default_factory=TurnBounds)
+    ttl_seconds: float = 3600.0
+    bytes_max: int = 100_000
 
 
 def turn_of(loop: Loop, result: Result, bounds: TurnBounds) -> tuple[RawMessage, ...]:

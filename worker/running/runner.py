@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from worker.core.conversation import SessionOptions
 from worker.core.diagnosis import diagnose
 from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, CutHistory, Finish, Park
 from worker.core.ending import degraded_rows, observations, result_of
@@ -36,7 +37,7 @@ from worker.running.calls import ToolCaller
 from worker.running.handoffs import HandoffRules, broken_rule
 from worker.running.interrupting import Interrupted
 from worker.running.recorder import Recorder
-from worker.running.sessions import SessionKeeper, SessionOptions
+from worker.running.sessions import SessionKeeper
 from worker.running.waitingroom import WaitingRoom
 from worker.store.port import Journal, Opened
 from worker.telemetry.signals import RunLoop, RunParked, RunResumed, Step, StepUpdated

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from worker.core.conversation import TurnBounds, open_turn, turn_of
+from worker.core.conversation import SessionOptions, TurnBounds, open_turn, turn_of
 from worker.core.errors import SessionConflict
 from worker.core.events import Event
 from worker.core.history import BYTES_OF_TOKEN, RawMessage
@@ -15,15 +15,6 @@ from worker.store.port import Journal, Run, Turn
 
 _TOKENS_MIN = 200  # of a conversation that was cut
 _CONFLICTS_MAX = 8  # each means that somebody else has saved within a millisecond
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """How long a conversation is kept after its last turn, and how much of it."""
-
-    bounds: TurnBounds = field(default_factory=TurnBounds)
-    ttl_seconds: float = 3600.0
-    bytes_max: int = 100_000
 
 
 class SessionKeeper:

@@ -28,6 +28,7 @@ from worker.store.port import (
     Run,
     RunView,
     SessionClaim,
+    SessionWait,
     Turn,
 )
 
@@ -107,7 +108,8 @@ class MemoryStore:
             raise RunBusy(f"{record.owner} runs {run_id}", retry_after_seconds=left)
         events = codec.decode_all(record.events)
         hold = None if session is None else self.base.sessions.take(session, run_id, now)
-        history = () if session is None or events else self.base.sessions.read(session)
+        has_history = session is not None and hold is not None and not events
+        history = self.base.sessions.read(session) if session and has_history else ()
         self.base.records[run_id] = record
         record.state, record.owner, record.lease_until = "open", owner, now + lease_seconds
         record.epoch += 1
@@ -248,6 +250,11 @@ class MemoryStore:
         now = self._now()
         if run_id not in self.base.records:
             self.base.sessions.enlist(session, run_id, now)
+
+    async def waits(self, run_id: str) -> SessionWait | None:
+        """See the port: the session that a run waits for."""
+        now = self._now()
+        return self.base.sessions.waits(run_id, now)
 
     async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
         """See the port: the messages of a session."""

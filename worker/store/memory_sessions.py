@@ -14,6 +14,7 @@ from worker.store.port import (
     LINE_PATIENCE_SECONDS,
     SessionClaim,
     SessionHold,
+    SessionWait,
     Turn,
 )
 
@@ -30,6 +31,7 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Session:
+    id: str
     version: int = 0
     holder: str | None = None
     hold_until: float = 0.0
@@ -43,6 +45,13 @@ class _Session:
         """Who waits in front."""
         waiting = [waiter for waiter in self.line.values() if waiter.until > now]
         return min(waiting, key=lambda waiter: (waiter.place, waiter.arrived), default=None)
+
+    def before(self, mine: _Waiter, now: float) -> int:
+        """How many wait in front of one."""
+        return sum(
+            other.until > now and (other.place, other.arrived) < (mine.place, mine.arrived)
+            for other in self.line.values()
+        )
 
     def must_wait(self, claim: SessionClaim, run_id: str, now: float) -> bool:
         """Whether somebody in front may still come; who does not in time loses its place."""
@@ -76,38 +85,51 @@ class SessionShelf:
     def __repr__(self) -> str:
         return f"SessionShelf({len(self._sessions)} sessions)"
 
-    def take(self, claim: SessionClaim, run_id: str, now: float) -> SessionHold:
-        """Give the session to a run. Raises SessionBusy, with a place in the line."""
-        session = self._sessions.setdefault((claim.tenant, claim.id), _Session())
+    def take(self, claim: SessionClaim, run_id: str, now: float) -> SessionHold | None:
+        """Give the session to a run; None when it does without.
+
+        Raises SessionBusy, with a place in the line.
+        """
+        session = self._sessions.setdefault((claim.tenant, claim.id), _Session(claim.id))
         self._of[run_id] = session
         holder = session.holder
         is_held = holder is not None and self._has(holder, session.hold_until, now)
         if holder != run_id:
             if is_held:
-                raise self._in_line(session, claim, run_id, now)
+                self._refuse(session, claim, run_id, now)
+                return None
             if holder is not None:
                 self._fence(holder)
             if session.must_wait(claim, run_id, now):
-                raise self._in_line(session, claim, run_id, now)
+                self._refuse(session, claim, run_id, now)
+                return None
         if session.expires_at <= now and not is_held:
             session.turns.clear()
         session.holder, session.hold_until, session.held_up_by = run_id, 0.0, None
         session.line.pop(run_id, None)
         return SessionHold(claim.id, claim.tenant, session.version)
 
-    def _in_line(
-        self, session: _Session, claim: SessionClaim, run_id: str, now: float
-    ) -> SessionBusy:
+    def _refuse(self, session: _Session, claim: SessionClaim, run_id: str, now: float) -> None:
+        if claim.or_without:
+            session.line.pop(run_id, None)
+            self._of.pop(run_id, None)
+            return
         mine = self._stand(session, claim, run_id, now)
-        ahead = sum(
-            other.until > now and (other.place, other.arrived) < (mine.place, mine.arrived)
-            for other in session.line.values()
-        )
-        return SessionBusy(f"session {claim.id!r} is busy", ahead=ahead)
+        raise SessionBusy(f"session {claim.id!r} is busy", ahead=session.before(mine, now))
+
+    def waits(self, run_id: str, now: float) -> SessionWait | None:
+        """The session that a run stands in line for."""
+        session = self._of.get(run_id)
+        mine = session.line.get(run_id) if session is not None else None
+        if session is None or mine is None or mine.until <= now:
+            return None
+        holder = session.holder
+        is_held = holder is not None and self._has(holder, session.hold_until, now)
+        return SessionWait(session.id, holder if is_held else None, session.before(mine, now))
 
     def enlist(self, claim: SessionClaim, run_id: str, now: float) -> None:
         """Put a run that has not been opened into the line, unless it is there."""
-        session = self._sessions.setdefault((claim.tenant, claim.id), _Session())
+        session = self._sessions.setdefault((claim.tenant, claim.id), _Session(claim.id))
         if run_id not in session.line:
             self._of[run_id] = session
             self._stand(session, claim, run_id, now)
@@ -134,7 +156,7 @@ class SessionShelf:
 
     def free(self, hold: SessionHold, run_id: str, turn: Turn | None, now: float) -> None:
         """Let go of a session, after saving the turn if there is one. Raises SessionConflict."""
-        session = self._sessions.setdefault((hold.tenant, hold.id), _Session())
+        session = self._sessions.setdefault((hold.tenant, hold.id), _Session(hold.id))
         if turn is not None:
             if session.version != hold.version:
                 text = f"session {hold.id!r} has been saved"

@@ -32,11 +32,15 @@ LINE_KEPT_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class SessionClaim:
-    """The wish of a run to have a session. The smaller `place` goes first, as in the queue."""
+    """The wish of a run to have a session. The smaller `place` goes first, as in the queue.
+
+    `or_without`: when the session is busy, the run goes on without it and leaves the line.
+    """
 
     id: str
     tenant: str = ""
     place: float = 0.0
+    or_without: bool = False
 
 
 @dataclass(slots=True)
@@ -52,6 +56,15 @@ class SessionHold:
     version: int
     next_run: str | None = None
     size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWait:
+    """What a run waits for: a session, the run that has it (None: it is free), how many in front."""
+
+    session: str
+    holder: str | None
+    ahead: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +298,8 @@ class Sessions(Protocol):
     first. S15 a run without a claim has nothing to do with any session. S16 messages of any size
     and with any character come back whole. S17 `conversation` shows what the next run would read.
     S18 `enlist` puts a run into the line before it comes; of one that has been opened it changes
-    nothing.
+    nothing. S19 a claim `or_without` is never busy: without the session the run leaves the line. S20
+    `waits` tells of a run in the line who has its session and how many stand in front.
     """
 
     async def enlist(self, run_id: str, session: SessionClaim) -> None:
@@ -293,6 +307,10 @@ class Sessions(Protocol):
 
         Queues with several consumers deliver in order and begin in any: this keeps the order.
         """
+        ...
+
+    async def waits(self, run_id: str) -> SessionWait | None:
+        """The session that a run waits for; None when it stands in no line."""
         ...
 
     async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:

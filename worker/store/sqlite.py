@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 from worker.core.errors import IllegalEvent, RunBusy, SessionBusy, SessionConflict
@@ -24,6 +23,7 @@ from worker.store.port import (
     Run,
     RunView,
     SessionClaim,
+    SessionWait,
     Turn,
 )
 from worker.store.sqlite_lastgood import LAST_GOOD_MAX, LastGoodTable
@@ -65,7 +65,7 @@ class SqliteStore:
         self, run_id: str, *, owner: str, lease_seconds: float, session: SessionClaim | None = None
     ) -> Opened:
         """See the port: become the owner, fencing older ones."""
-        claim = None if session is None else _readable(session)
+        claim = None if session is None else sqlite_sessions.readable_claim(session)
         wish = (readable(run_id), owner, lease_seconds, claim)
         opening = self._file.write(
             self._open, wish, orphaned=self._release_orphan, synced=False, at_once=True
@@ -119,10 +119,10 @@ class SqliteStore:
     ) -> None:
         """See the port: let go without ending the run."""
         run.closing = True
-        wish = (run.id, run.epoch, run.session, hold_seconds, _turn_row(turn))
+        wish = (run.id, run.epoch, run.session, hold_seconds, sqlite_sessions.turn_row(turn))
         saves = turn is not None
         releasing = self._file.write(self._release, wish, synced=saves, at_once=not saves)
-        _note_freed(run, await ours(releasing))
+        sqlite_sessions.note_freed(run, await ours(releasing))
 
     async def finish(
         self, run: Run, events: Sequence[Event], result: Result, *, turn: Turn | None = None
@@ -131,8 +131,8 @@ class SqliteStore:
         run.closing = True
         body = codec.encode(events) if events else None
         ending = (len(events), body, codec.encode_result(result))
-        wish = (run.id, run.epoch, run.session, ending, _turn_row(turn))
-        _note_freed(run, await self._write(self._finish, wish))
+        wish = (run.id, run.epoch, run.session, ending, sqlite_sessions.turn_row(turn))
+        sqlite_sessions.note_freed(run, await self._write(self._finish, wish))
 
     async def put_result(self, result: Result) -> bool:
         """See the port: the result of a task that never ran."""
@@ -200,7 +200,12 @@ class SqliteStore:
 
     async def enlist(self, run_id: str, session: SessionClaim) -> None:
         """See the port: a place in the line for a run that will come."""
-        await self._write(self._enlist, (readable(run_id), _readable(session)))
+        await self._write(self._enlist, (readable(run_id), sqlite_sessions.readable_claim(session)))
+
+    async def waits(self, run_id: str) -> SessionWait | None:
+        """See the port: the session that a run waits for."""
+        run, now = readable(run_id), self._clock()
+        return await ours(self._file.read(lambda c: sqlite_sessions.waits(c, run, now)))
 
     async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
         """See the port: the messages of a session."""
@@ -380,19 +385,3 @@ class SqliteStore:
 
     def _forget_sessions(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         return [sqlite_sessions.forget_some(connection, self._clock()) for _ in wishes]
-
-
-def _readable(claim: SessionClaim) -> SessionClaim:
-    return replace(claim, id=readable(claim.id), tenant=readable(claim.tenant))
-
-
-def _turn_row(turn: Turn | None) -> sqlite_sessions.TurnRow | None:
-    if turn is None:
-        return None
-    body = codec.dump(turn.messages)
-    return sqlite_sessions.TurnRow(body, turn.ttl_seconds, turn.bytes_max)
-
-
-def _note_freed(run: Run, freed: sqlite_sessions.Freed | None) -> None:
-    if run.session is not None and freed is not None:
-        run.session.next_run, run.session.size_bytes = freed.next_run, freed.size_bytes

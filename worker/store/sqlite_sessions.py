@@ -1,23 +1,28 @@
 """What the SQLite store does to sessions, within the transaction of a run's open and end.
 
-Every function runs in the writer thread, on its connection. Whether somebody has a session is told
+Functions that take a connection run in the writer thread. Whether somebody has a session is told
 by the row of the run that holds it, so keeping a lease alive costs no write of its own.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from worker.core.errors import SessionBusy, SessionConflict
+from worker.store import codec
 from worker.store import sqlite_statements as sql
 from worker.store.port import (
     HOLD_PATIENCE_SECONDS,
     LINE_KEPT_SECONDS,
     LINE_PATIENCE_SECONDS,
+    Run,
     SessionClaim,
     SessionHold,
+    SessionWait,
+    Turn,
 )
+from worker.store.sqlite_rows import readable
 
 SESSIONS_BATCH = 200  # forgotten in one transaction
 
@@ -44,9 +49,9 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A session that a run has now: its hold, and the bodies of the turns."""
+    """A session that a run has now: its hold (None: it does without), and the bodies of the turns."""
 
-    hold: SessionHold
+    hold: SessionHold | None
     bodies: list[bytes]
 
 
@@ -69,12 +74,12 @@ def take(
     is_held = row.holder is not None and _is_held(connection, row, now)
     if row.holder != run_id:
         if is_held:
-            return _stand_in_line(connection, claim, row.number, run_id, now)
+            return _refused(connection, claim, row.number, run_id, now)
         if row.holder is not None:
             # It did not come back in time. Should it be alive all the same, it writes no more.
             connection.execute(sql.FENCE_HOLDER, (now, row.holder))
         if _must_wait(connection, claim, row, run_id, now):
-            return _stand_in_line(connection, claim, row.number, run_id, now)
+            return _refused(connection, claim, row.number, run_id, now)
     if row.expires_at <= now and not is_held:  # to who has it, it cannot have become too old
         connection.execute(sql.FORGET_TURNS, {"session": row.number})
     connection.execute(sql.TAKE_SESSION, (run_id, row.number))
@@ -126,15 +131,35 @@ def _is_held(connection: sqlite3.Connection, row: _Row, now: float) -> bool:
     return state == "released" and row.hold_until > now
 
 
-def _stand_in_line(
+def _refused(
     connection: sqlite3.Connection, claim: SessionClaim, number: int, run_id: str, now: float
-) -> SessionBusy:
+) -> Taken | SessionBusy:
+    """Put a run that cannot have the session into the line, or let it go on without."""
+    if claim.or_without:
+        connection.execute(sql.LEAVE_LINE, (run_id,))
+        return Taken(None, [])
     until = now + LINE_KEPT_SECONDS
     values = (run_id, number, claim.place, until)
     mine = connection.execute(sql.STAND_IN_LINE, values).fetchone()[0]
-    before = (number, now, claim.place, mine)
-    ahead = connection.execute(sql.AHEAD, before).fetchone()[0]
+    ahead = _ahead(connection, number, claim.place, mine, now)
     return SessionBusy(f"session {claim.id!r} is busy", ahead=ahead)
+
+
+def _ahead(
+    connection: sqlite3.Connection, session: int, place: float, number: int, now: float
+) -> int:
+    return int(connection.execute(sql.AHEAD, (session, now, place, number)).fetchone()[0])
+
+
+def waits(connection: sqlite3.Connection, run_id: str, now: float) -> SessionWait | None:
+    """The session that a run stands in line for."""
+    place = connection.execute(sql.IN_LINE, (run_id, now)).fetchone()
+    if place is None:
+        return None
+    row = _Row(*place[3:])
+    ahead = _ahead(connection, row.number, place[1], place[2], now)
+    is_held = row.holder is not None and _is_held(connection, row, now)
+    return SessionWait(place[0], row.holder if is_held else None, ahead)
 
 
 def free(
@@ -217,3 +242,21 @@ def forget_some(connection: sqlite3.Connection, now: float) -> int:
         connection.execute(sql.FORGET_TURNS, {"session": number})
         connection.execute(sql.FORGET_LINE_OF, (number,))
     return len(rows)
+
+
+def readable_claim(claim: SessionClaim) -> SessionClaim:
+    """The claim with names that the file can hold."""
+    return replace(claim, id=readable(claim.id), tenant=readable(claim.tenant))
+
+
+def turn_row(turn: Turn | None) -> TurnRow | None:
+    """A turn as it is stored."""
+    if turn is None:
+        return None
+    return TurnRow(codec.dump(turn.messages), turn.ttl_seconds, turn.bytes_max)
+
+
+def note_freed(run: Run, freed: Freed | None) -> None:
+    """Note in a run what became of the session that it has let go of."""
+    if run.session is not None and freed is not None:
+        run.session.next_run, run.session.size_bytes = freed.next_run, freed.size_bytes

@@ -129,6 +129,11 @@ select count(*) from (
   select 1 from session_line
   where session = ? and until > ? and (place, number) < (?, ?) limit {AHEAD_MAX})
 """
+IN_LINE = """
+select s.id, l.place, l.number, s.number, version, holder, hold_until, expires_at, held_up_by,
+  held_up_since
+from session_line l join session s on s.number = l.session where l.run = ? and l.until > ?
+"""
 LEAVE_LINE = "delete from session_line where run = ?"
 
 _TURNS = "number between :session << 24 and :session << 24 | 16777215"

@@ -22,6 +22,7 @@ from worker.store.port import (
     Run,
     RunView,
     SessionClaim,
+    SessionWait,
     Store,
     Turn,
 )
@@ -142,6 +143,10 @@ class TelledStore:
     async def enlist(self, run_id: str, session: SessionClaim) -> None:
         """See the port."""
         await self.inner.enlist(run_id, session)
+
+    async def waits(self, run_id: str) -> SessionWait | None:
+        """See the port."""
+        return await self.inner.waits(run_id)
 
     async def conversation(self, session_id: str, *, tenant: str = "") -> Sequence[RawMessage]:
         """See the port."""

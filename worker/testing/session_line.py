@@ -1,4 +1,5 @@
-"""The part of the contract of a store that is about who may have a session (S4 to S7, S13 to S15, S18)."""
+"""The part of the contract of a store that is about who may have a session (S4 to S7, S13 to S15, S18
+to S20)."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from worker.store.port import (
     LINE_PATIENCE_SECONDS,
     Opened,
     SessionClaim,
+    SessionWait,
     Store,
 )
 from worker.testing.harness import StoreHarness
@@ -195,3 +197,53 @@ class SessionLine(SessionCase):
         assert first.session is not None
         assert second.session is not None and second.session.next_run is None
         assert (await self.run_of(store, "c", place=9.0)).session is not None
+
+    async def test_s19_or_without(self, store: Store) -> None:
+        """Who can do without a busy session opens its run at once, and keeps nobody waiting."""
+        first = await self.run_of(store, "a")
+        await self.busy(store, "b", place=1.0)
+        await self.busy(store, "c", place=2.0)
+        opened = await self.hurried(store, "b")
+        assert opened.run is not None
+        await store.finish(opened.run, [note(0)], done(opened.run))
+        await store.finish(first, [], done(first), turn=turn_of("a"))
+
+        assert (opened.run.session, opened.history) == (None, ())
+        assert first.session is not None and first.session.next_run == "c"
+        assert (await self.run_of(store, "c", place=2.0)).session is not None
+
+    async def test_s19_of_a_free_session(self, store: Store) -> None:
+        """A session that is free is taken, also before those who wait for it."""
+        first = await self.answer(store, "a")
+        await store.enlist("b", SessionClaim("s", "", 1.0))
+        opened = await self.hurried(store, "c")
+        assert opened.run is not None and opened.run.session is not None
+        await self.busy(store, "b", place=1.0)
+        await store.finish(opened.run, [], done(opened.run), turn=turn_of("c"))
+
+        assert first.session is not None
+        assert opened.run.session.next_run == "b"
+        assert await self.told(store) == ["a", "c"]
+
+    async def test_s20_waits(self, store: Store, harness: StoreHarness) -> None:
+        """Who is in the line is told who has the session and how many are in front."""
+        assert await store.waits("b") is None
+        await store.enlist("c", SessionClaim("s", "", 3.0))
+        assert await store.waits("c") == SessionWait("s", None, 0)
+        run = await self.run_of(store, "a")
+        await self.busy(store, "b", place=2.0)
+
+        other = await harness.open()
+        assert await other.waits("b") == SessionWait("s", "a", 0)
+        assert await other.waits("c") == SessionWait("s", "a", 1)
+        assert await other.waits("a") is None
+        await store.finish(run, [], done(run))
+        assert await other.waits("b") == SessionWait("s", None, 0)
+        await self.run_of(store, "b", place=2.0)
+        assert await other.waits("b") is None
+        assert await other.waits("c") == SessionWait("s", "b", 0)
+
+    async def hurried(self, store: Store, run_id: str) -> Opened:
+        """Open a run that does without its session when that is busy."""
+        claim = SessionClaim("s", or_without=True)
+        return await store.open(run_id, owner="w9", lease_seconds=self.lease_seconds, session=claim)

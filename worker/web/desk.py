@@ -11,28 +11,23 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.core.effects import Finish
-from worker.core.ending import result_of
-from worker.core.errors import IllegalEvent, QueueFull, RunBusy, StoreUnavailable, TaskInvalid
-from worker.core.events import Ended, Event, Resumed
-from worker.core.limits import Limits, Status
-from worker.core.loop import Loop
+from worker.core.conversation import SessionOptions
+from worker.core.errors import QueueFull, RunBusy, StoreUnavailable, TaskInvalid
 from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
 from worker.intake import MAX_TASK_BYTES, check_reply_to, read_task, too_large
 from worker.queues.port import AGEING_SECONDS, Queue, Ticket
-from worker.store.port import BEYOND_ALL_EVENTS, RunView, SessionClaim, Sessions, Store, numbered
+from worker.store.port import BEYOND_ALL_EVENTS, RunView, SessionClaim, Store
 from worker.telemetry.redact import Redactor
 from worker.waking import wake
 from worker.web.bounds import steps_to_wire
+from worker.web.callingoff import CallingOff
 from worker.web.waiting import WaitingDesk
 
 QUEUED = "queued"
 RUNNING = "running"
 FINISHED = "finished"
 CANCELLING = "cancelling"
-_CANCELLED = "cancelled while it waited"
-_CANCEL_SECONDS = 10.0  # for as long nobody else takes up a run that is being cancelled
 _IN_WORK = (RUNNING, CANCELLING)
 _QUEUE_WORDS = {"leased": RUNNING, "dead": FINISHED, "done": FINISHED}
 
@@ -57,7 +52,7 @@ class TaskView:
     place: str | None = None
     run: RunView | None = None
     result: Result | None = None
-    waiting: tuple[dict[str, Any], ...] = ()  # what its calls wait for
+    waiting: tuple[dict[str, Any], ...] = ()  # what its calls, or all of it, wait for
 
     def to_wire(self) -> dict[str, Any]:
         """Write it as the JSON object that the API and `status --json` show."""
@@ -84,8 +79,8 @@ class Desk:
     `check` raises TaskInvalid for what the worker behind this desk could not do.
 
     `publish` hands a result to the queue that a task names in `reply_to`. With `sessions`, tasks of
-    one session have their places from the moment in which they are handed in. `waiting` is the
-    desk for what runs wait for.
+    one session have their places from the moment in which they are handed in, and a cancelled one
+    leaves word. `waiting` is the desk for what runs wait for.
     """
 
     def __init__(
@@ -99,7 +94,7 @@ class Desk:
         known_tools: Callable[[], Collection[str]] | None = None,
         check: Callable[[Task], object] | None = None,
         interrupt: Callable[[str], object] | None = None,
-        sessions: Sessions | None = None,
+        sessions: SessionOptions | None = None,
         redactor: Redactor | None = None,
     ) -> None:
         self.waiting = WaitingDesk(queue, journal, now=now, redactor=redactor)
@@ -107,11 +102,19 @@ class Desk:
         self._journal = journal
         self._now = now
         self._new_id = new_id
-        self._publish = publish
         self._known_tools = known_tools
         self._check = check
         self._interrupt = interrupt
         self._sessions = sessions
+        self._calling_off = CallingOff(
+            queue,
+            journal,
+            now=now,
+            new_id=new_id,
+            publish=publish,
+            leave=self.waiting.leave,
+            sessions=sessions,
+        )
 
     async def submit(
         self, body: bytes, *, content_type: str | None = None, traceparent: str | None = None
@@ -144,7 +147,7 @@ class Desk:
             return
         place = self._now() - AGEING_SECONDS * task.priority
         try:
-            await self._sessions.enlist(task.id, SessionClaim(session_id, task.tenant or "", place))
+            await self._journal.enlist(task.id, SessionClaim(session_id, task.tenant or "", place))
         except StoreUnavailable:
             return  # it is in the queue: then it gets its place when a worker opens it
 
@@ -163,7 +166,7 @@ class Desk:
         # Asked of open runs alone: whatever else is cancelled has its result at once.
         if run and run.state == "open" and await self._journal.cancel_requested(task_id):
             return TaskView(task_id, CANCELLING, place, run)
-        waiting = tuple(await self.waiting.of_task(task_id)) if run else ()
+        waiting = tuple(await self._waits(task_id, run))
         if place is not None:
             status = _QUEUE_WORDS.get(place, QUEUED)
             return TaskView(task_id, status, place, run, waiting=waiting)
@@ -171,6 +174,21 @@ class Desk:
             status = RUNNING if run.state == "open" else QUEUED
             return TaskView(task_id, status, None, run, waiting=waiting)
         return None
+
+    async def _waits(self, task_id: str, run: RunView | None) -> list[dict[str, Any]]:
+        """What a task waits for: calls of its run, and its session when another task has it."""
+        shown = await self.waiting.of_task(task_id) if run else []
+        wait = await self._journal.waits(task_id)
+        if wait is not None and (wait.holder is not None or wait.ahead):
+            shown.append(
+                {
+                    "kind": "session",
+                    "session": wait.session,
+                    "task": wait.holder,
+                    "ahead": wait.ahead,
+                }
+            )
+        return shown
 
     async def cancel(self, task_id: str) -> TaskView | None:
         """Stop a task: a waiting one at once, a running one within one step (`cancelling`).
@@ -188,60 +206,12 @@ class Desk:
             await wake(task_id, self._queue, self._journal)  # it may be parking at this moment
             return TaskView(task_id, CANCELLING, view.place, view.run)
         try:
-            await self._cancel_waiting(task_id)
+            await self._calling_off.call_off(task_id)
         except RunBusy:
             return await self.cancel(task_id)  # somebody has taken it up meanwhile
         except QueueFull:
             pass  # the ticket stays: who claims it finds the result, and publishes it
         return await self.look(task_id)
-
-    async def _cancel_waiting(self, task_id: str) -> None:
-        # Result first, queue last: whoever claims it in between finds it finished and lets go.
-        task = await self._waiting(task_id)
-        result = await self._cancelled(task_id, task)
-        if result is not None:
-            await self._publish(result, task.reply_to if task else None)
-            await self._queue.cancel(task_id)
-            await self.waiting.leave(task_id)
-
-    async def _cancelled(self, task_id: str, task: Task | None) -> Result | None:
-        """End the run of a task that waits; its result, or None if it has one already."""
-        result = await self._cancelled_run(task_id)
-        if result is not None:
-            return result
-        now = self._now()
-        result = Result(
-            task_id=task_id,
-            status=Status.CANCELLED,
-            session_id=task.session_id if task else None,
-            error=_CANCELLED,
-            started_at=now,
-            ended_at=now,
-        )
-        result = await numbered(self._journal, result)
-        return result if await self._journal.put_result(result) else None
-
-    async def _cancelled_run(self, task_id: str) -> Result | None:
-        """End a run that has begun: what it has done so far belongs into the result."""
-        if await self._journal.view(task_id, after_seq=BEYOND_ALL_EVENTS) is None:
-            return None
-        owner, now = f"cancel {self._new_id()}", self._now()
-        try:
-            opened = await self._journal.open(task_id, owner=owner, lease_seconds=_CANCEL_SECONDS)
-            loop = Loop.replay(Limits(), opened.events)
-        except IllegalEvent:
-            return None  # nobody can say what it has done, and it can be cancelled all the same
-        if opened.run is None or loop.started is None:
-            return None
-        events: list[Event] = [Resumed(now, 0, "cancelled")] if loop.parked else []
-        events.append(Ended(now, Status.CANCELLED, _CANCELLED))
-        for event in events:
-            loop.apply(event)
-        effect = loop.next(now)
-        assert isinstance(effect, Finish), effect
-        result = replace(result_of(loop, effect, ended_at=now), redrives=opened.run.redrives)
-        await self._journal.finish(opened.run, events, result)
-        return result
 
     async def redrive(self, task_id: str) -> bool:
         """Put a dead letter back with a fresh count; False when there is none of that id."""
@@ -251,16 +221,6 @@ class Desk:
         # settle it unrun. If we die in between, the letter is still there to be redriven again.
         await self._journal.reopen(task_id)
         return await self._queue.redrive(task_id)
-
-    async def _waiting(self, task_id: str) -> Task | None:
-        body = await self._queue.body(task_id)
-        try:
-            task = read_task(body, default_id=task_id, queued=True) if body is not None else None
-            if task is not None:
-                check_reply_to(task, queue=self._queue.name)
-        except TaskInvalid:
-            return None  # nobody could be told, and it can be cancelled all the same
-        return task
 
     async def _is_dead(self, task_id: str) -> bool:
         place = await self._queue.state(task_id)
