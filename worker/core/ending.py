@@ -208,6 +208,7 @@ def evidence_of(loop: Loop, named: list[tuple[str, Observation]]) -> Evidence:
         observed=[*named, *loop.offering.concerned(loop.language)],
         told=(*history, loop.started.system_prompt),
         language=loop.language,
+        at=loop.started.at,
     )
 
 

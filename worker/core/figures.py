@@ -1,10 +1,10 @@
-"""Find the figures in a text: numbers, percentages, durations, dates, times, identifiers.
+"""Find the figures in a text: numbers, shares, durations, dates, days, times, identifiers.
 
 Chinese and English, in the forms that people and models write: 1,234 · 1.2万 · 一千二百三十四 ·
-百分之三 · ¥12.50 · 3.4M · 2026年12月2日 · Dec 2, 2026 · 10:30. What they are worth is comparable
-whatever the form. Numbering at the start of a line is no figure, nor are a single Chinese digit
-in running words (一些, 两个) and the digits inside an identifier (600519.SS), which is one figure
-as a whole.
+百分之三 · ¥12.50 · 3.4M · two-thirds · 2026年12月2日 · Dec 2, 2026 · 下周五 · 10:30 · half past nine.
+What they are worth is comparable whatever the form. Numbering at the start of a line is no figure,
+nor are a single Chinese digit in running words (一些, 两个) and the digits inside an identifier
+(600519.SS), which is one figure as a whole.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from worker.core.numerals import (
-    CHINESE_DIGITS,
-    ENGLISH_UNITS,
-    ENGLISH_WORDS,
-    english_number_of,
-    number_of,
-)
+from worker.core.figureforms import DATES, FLAT, HOURS, PATTERN, RANGE, TOGETHER
+from worker.core.measures import unit_of
+from worker.core.numerals import CHINESE_DIGITS, english_number_of, last_unit_of, number_of
 
 
 class Kind(StrEnum):
@@ -30,6 +26,7 @@ class Kind(StrEnum):
     PERCENT = "percent"
     DURATION = "duration"
     DATE = "date"
+    DAY = "day"  # by its name: 明天, next Friday
     TIME = "time"
     IDENTIFIER = "identifier"
 
@@ -39,8 +36,9 @@ class Figure:
     """One figure of a text, at `text[start:end]`.
 
     `values` are its readings, without sign (`1.234` has two); `quantum` is the worth of one unit of
-    the last digit shown. `unit` is the seconds in one unit of a duration. `parts` are year, month
-    and day of a date (None where not said), or hour, minute and second of a time.
+    the last digit shown. `measure` is its dimension and the worth of one unit in it (of a duration:
+    the seconds). `parts` are year, month and day of a date (None where not said; a quarter is a
+    negative month), or hour, minute and second of a time.
     """
 
     kind: Kind
@@ -49,144 +47,85 @@ class Figure:
     end: int
     values: tuple[float, ...] = ()
     quantum: float = 1.0
-    unit: float = 1.0
+    measure: tuple[str, float] | None = None
     scale: float = 1.0
     money: bool = False
     parts: tuple[int | None, ...] = ()
 
+    @property
+    def unit(self) -> float:
+        """The worth of one unit in the smallest one of its dimension."""
+        return self.measure[1] if self.measure else 1.0
 
-_WIDE = str.maketrans("０１２３４５６７８９％．￥：＋－～", "0123456789%.¥:+-~")
-_SCALES = {
-    "百万": 1e6,
-    "千万": 1e7,
-    "万亿": 1e12,
-    "百": 1e2,
-    "千": 1e3,
-    "万": 1e4,
-    "亿": 1e8,
-    "hundred": 1e2,
-    "thousand": 1e3,
-    "million": 1e6,
-    "billion": 1e9,
-    "trillion": 1e12,
-    "k": 1e3,
-    "m": 1e6,
-    "mn": 1e6,
-    "b": 1e9,
-    "bn": 1e9,
-    "t": 1e12,
-}
-_SECONDS = {"毫秒": 0.001, "秒": 1.0, "分": 60.0, "小时": 3600.0, "钟头": 3600.0, "天": 86400.0}
-_SECONDS |= {"周": 604800.0, "星期": 604800.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SECONDS |= {"工作日": 86400.0, "d": 86400.0, "w": 604800.0}
+
+At = tuple[str, int, int]
+Groups = dict[str, str]
+
+_SCALES = dict(zip("百千万亿", (1e2, 1e3, 1e4, 1e8), strict=True))
+_SCALES |= {"百万": 1e6, "千万": 1e7, "万亿": 1e12, "hundred": 1e2, "thousand": 1e3, "grand": 1e3}
+_SCALES |= {"million": 1e6, "billion": 1e9, "trillion": 1e12, "k": 1e3, "m": 1e6, "mn": 1e6}
+_SCALES |= {"b": 1e9, "bn": 1e9, "t": 1e12}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-
-_C = CHINESE_DIGITS
-_DIGITS = (
-    r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+"
-    r"|[0-9]+,[0-9]{1,2}(?![0-9,])|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
-)
-_CHINESE = rf"[{_C}十][{_C}十百千万亿]{{0,30}}(?:点[{_C}]{{1,30}})?"
-_MONTH = (
-    r"(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|[Mm]ar(?:ch)?|[Aa]pr(?:il)?|May|[Jj]une?|[Jj]uly?"
-    r"|[Aa]ug(?:ust)?|[Ss]ept?(?:ember)?|[Oo]ct(?:ober)?|[Nn]ov(?:ember)?|[Dd]ec(?:ember)?)\.?"
-)
-_CODES = r"USD|CNY|RMB|HKD|EUR|GBP|JPY|US|HK"
-_SCALE = (
-    r"(?P<scale>[ ]?(?:百万|千万|万亿|百|千|万|亿)|[ ]?(?:hundred|thousand|million|billion"
-    r"|trillion)\b|(?:[kKMBT]|bn|mn)(?![A-Za-z]))?(?P<small>m(?![A-Za-z0-9]))?"
-)
-_PER = r"(?P<per>[ ]?(?:%|per[ ]?cent\b|percentage points?\b|个?百分点))?"
-_SPAN = (
-    r"(?P<span>[ -]?(?:毫秒|秒钟?|分钟|个?小时|个?钟头|天|个?工作日|个?星期|周(?!一|二|三|四|五|六|日|末)"
-    r"|(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|hours?|hrs?|h|(?:business[ ]|working[ ])?days?|weeks?)"
-    r"(?![A-Za-z])))?"
-)
-_COIN = (
-    rf"(?P<coin>[ ]?(?:人民币|美元|港元|欧元|日元|英镑|元|块|(?:{_CODES})(?![A-Za-z])"
-    r"|dollars?\b|yuan\b|euros?\b|cents?\b))?"
-)
-_TAIL = _SCALE + _PER + _SPAN + _COIN
-_ENGLISH = (
-    rf"(?i:(?:{ENGLISH_WORDS})(?![A-Za-z])"
-    rf"(?:[ -](?:and[ ])?(?:{ENGLISH_WORDS}|{ENGLISH_UNITS})(?![A-Za-z])){{0,12}})"
-)
-_UNITS = (
-    rf"(?:[kKMBT]|bn|mn|ms|s|secs?|mins?|h|hrs?|d|x|km|kg|g|m|cm|mm|[KMGT]B|C|F|p|pts?|bps?"
-    rf"|st|nd|rd|th|[ap]m|w|{_CODES})"
-)
-_GLUED = rf"(?:(?:{_CODES})?{_DIGITS}{_UNITS}?(?:-[A-Za-z]+)?)(?![A-Za-z0-9_]|[.:-][A-Za-z0-9])"
-
-# What follows the range 10-12, but not the date 10-12.
-_UNITED = r"[ ]?(?:[元块美万亿%个件股天秒分小度]|min|sec|hour|day|week|month|per|doll|[A-Z]{3}\b)"
-
-_PATTERN = re.compile(
-    rf"""
-    (?P<numbering>^[ \t>#*•-]*(?:[0-9]{{1,2}}[.)、](?![0-9])|[((][0-9]{{1,2}}[))]))
-  | (?P<idiom>(?:UTC|GMT)[+-][0-9]{{1,2}}(?::?[0-9]{{2}})?|24/7|7[x×]24(?:[ ]?小时)?
-        |'[0-9]{{2}}(?![0-9A-Za-z']))
-  | (?P<url>https?://[^\s<>()()"',。]+)
-  | (?<![0-9])(?P<y1>[0-9]{{4}})[-/.](?P<m1>[0-9]{{1,2}})[-/.](?P<d1>[0-9]{{1,2}})(?![0-9])
-        (?:T(?=[0-9]))?
-  | (?<![0-9/])(?P<m5>[0-9]{{1,2}})/(?P<d5>[0-9]{{1,2}})/(?P<y5>[0-9]{{4}})(?![0-9])
-  | (?P<y2>[0-9]{{4}}|[{_C}]{{4}})[ ]?年(?:[ ]?(?P<m2>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?月
-        (?:[ ]?(?P<d2>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?[日号])?)?
-  | (?P<m3>(?<![0-9.])[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?月
-        (?:[ ]?(?P<d3>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?[日号])?
-  | (?<![0-9.])(?P<d4>[0-9]{{1,2}})[ ]?[日号](?!线)
-  | \b(?P<m6>{_MONTH})[ ](?P<d6>[0-9]{{1,2}})(?:st|nd|rd|th)?(?![0-9%]|:[0-9])(?:,?[ ](?P<y6>[0-9]{{4}}))?
-  | \b(?P<d7>[0-9]{{1,2}})(?:st|nd|rd|th)?[ ](?:of[ ])?(?P<m7>{_MONTH})(?:,?[ ](?P<y7>[0-9]{{4}}))?
-        (?![A-Za-z])
-  | \b(?P<m8>{_MONTH})[ ](?P<y8>[0-9]{{4}})(?![0-9])
-  | (?<![0-9.-])(?P<m9>0[1-9]|1[0-2])-(?P<d9>0[1-9]|[12][0-9]|3[01])(?![0-9.-]|{_UNITED})
-  | (?<![0-9/.])(?P<m10>0?[1-9]|1[0-2])/(?P<d10>0[1-9]|[12][0-9]|3[01])(?![0-9/]|{_UNITED})
-  | (?<![0-9])(?<![0-9]:)(?P<H1>[0-9]{{1,2}}):(?P<M1>[0-5][0-9])(?::(?P<S1>[0-5][0-9])(?:\.[0-9]+)?)?
-        (?:[ ]?[aApP]\.?[mM]\b\.?|Z|[+-][0-9]{{2}}:[0-9]{{2}})?(?![0-9:])
-  | (?<![0-9.])(?P<H2>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?[点时][ ]?
-        (?P<M2>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?分(?!钟)
-  | (?:(?<=[上下]午)|(?<=晚上)|(?<=早上)|(?<=凌晨)|(?<=中午))[ ]?
-        (?P<H3>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?[点时](?P<half>半)?
-  | (?<![0-9.:])(?P<H4>[0-9]{{1,2}})[ ]?(?:[aApP]\.?[mM]\b)
-  | 百分之(?P<cper>{_CHINESE}|{_DIGITS})
-  | (?P<phone>(?<![0-9.])[0-9]{{3,4}}(?:-[0-9]{{3,12}}){{2,8}}(?![0-9]))
-  | (?P<word>(?<![A-Za-z0-9_])(?!{_GLUED})(?=[0-9_.:-]{{0,80}}[A-Za-z_])(?=[A-Za-z_.:-]{{0,80}}[0-9])
-        [A-Za-z0-9_]+(?:[.:-][A-Za-z0-9_]+)*)
-  | (?:(?P<sign>[¥$€£]|(?<![A-Za-z])(?:{_CODES})[ ]?\$?)[ ]?)?(?P<number>{_DIGITS}){_TAIL}
-  | (?P<tenths>[{_C}0-9])成(?![功为立员果本交绩长不分人品])
-  | \b(?P<english>{_ENGLISH})(?![A-Za-z])(?P<etail>[ -](?:dollar|yuan|euro|cent|pound|degree|per[ ]?cent)\w*)?
-        (?P<espan>[ -](?:second|minute|hour|day|week)s?\b)?
-  | (?P<chinese>{_CHINESE})(?P<ctail>[ ]?(?:%|人民币|美元|港元|欧元|日元|英镑|元|块|度|倍))?
-        (?P<cspan>秒|分钟|个?小时|天)?
-    """,
-    re.VERBOSE | re.MULTILINE,
-)
+_QUARTERS = {"一": 1, "二": 2, "三": 3, "四": 4, "first": 1, "second": 2, "third": 3, "fourth": 4}
+_NTH = {"third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+_FOLDS = {"tripled": 3.0, "quadrupled": 4.0, "halved": 0.5, "翻两番": 4.0, "翻了两番": 4.0}
+_HOURS = {"一": 15, "三": 45, "半": 30}
 _SMALL_WORD = 12
-_DATES = range(1, 11)
-_RANGE = re.compile(r"\s*(?:[-–—~至到]|to|and)\s*")
+_NEAR = 0.16  # what is this near to a third is called a third
+_AFTER_A_SPAN = re.compile(r"[后内前之以多]|左右|的?时间")
 
 
 def figures(text: str) -> list[Figure]:
     """Every figure of a text, in order. Linear in the length of the text."""
-    flat = text.translate(_WIDE)
-    found = [f for f in map(_figure, _PATTERN.finditer(flat)) if f is not None]
-    for i in range(len(found) - 1):
-        first, second = found[i], found[i + 1]
-        if _RANGE.fullmatch(flat[first.end : second.start]):
-            found[i] = _sharing(first, second)
+    flat = text.translate(FLAT)
+    found: list[Figure] = []
+    for match in PATTERN.finditer(flat):
+        figure = _figure(match)
+        if figure is None:
+            continue
+        between = flat[found[-1].end : figure.start] if found else None
+        if between is not None and len(between) <= 8:
+            if TOGETHER.fullmatch(between) and _belongs(found[-1], figure):
+                found[-1] = _joined(found[-1], figure, flat)
+                continue
+            if RANGE.fullmatch(between):
+                found[-1] = _sharing(found[-1], figure)
+        found.append(figure)
     return found
 
 
 def _sharing(first: Figure, second: Figure) -> Figure:
     """In a range such as 1.2-1.5万 or 2-3 minutes the first number has the unit of the second."""
-    if first.kind is not Kind.NUMBER or first.scale != 1.0 or not second.values:
+    if first.kind is not Kind.NUMBER or first.scale != 1.0 or not second.values or first.measure:
+        return first
+    if second.kind is Kind.TIME:
         return first
     return replace(
         first,
         kind=second.kind,
-        unit=second.unit,
+        measure=second.measure,
         money=first.money or second.money,
         values=tuple(value * second.scale for value in first.values),
         quantum=first.quantum * second.scale,
+    )
+
+
+def _belongs(first: Figure, second: Figure) -> bool:
+    """Whether the second is the smaller part of the first: 7 hours 5 minutes, 16 dollars 50 cents."""
+    if first.kind is Kind.DURATION and second.kind is Kind.DURATION:
+        return second.unit < first.unit and len(first.values) == len(second.values) == 1
+    is_cents = second.text.lower().endswith(("cents", "cent", "pence"))
+    return first.money and is_cents and len(first.values) == 1
+
+
+def _joined(first: Figure, second: Figure, flat: str) -> Figure:
+    part = second.unit / first.unit if first.kind is Kind.DURATION else 0.01
+    return replace(
+        first,
+        text=flat[first.start : second.end].strip(),
+        end=second.end,
+        values=(first.values[0] + second.values[0] * part,),
+        quantum=second.quantum * part,
     )
 
 
@@ -195,78 +134,181 @@ def _figure(match: re.Match[str]) -> Figure | None:
     at = (match[0].strip(), match.start(), match.end())
     if group["numbering"] or group["idiom"]:
         return None
-    if group["url"] or group["word"] or group["phone"]:
-        return Figure(Kind.IDENTIFIER, *at) if any(c.isdigit() for c in at[0]) else None
+    if group["url"] or group["word"] or group["phone"] or group["score"]:
+        has_digit = group["score"] or any(c.isdigit() for c in at[0])
+        return Figure(Kind.IDENTIFIER, *at) if has_digit else None
     if group["number"]:
         return _number(group, at)
-    if group["cper"]:
-        return _share(group["cper"], at)
+    if group["chinese"]:
+        return _chinese(group, at, match.string[match.end() : match.end() + 4])
     if group["english"]:
         return _english(group, at)
-    if group["tenths"]:
-        values = (10 * number_of(group["tenths"])[0],)
-        return Figure(Kind.PERCENT, *at, values=values, quantum=10.0)
-    if group["chinese"]:
-        return _chinese(group, at)
+    if group["day"]:
+        return Figure(Kind.DAY, *at)
     date = next(_dates(group), None)
     if date is not None:
         return Figure(Kind.DATE, *at, parts=date)
-    return Figure(Kind.TIME, *at, parts=_time(group))
+    return _share(group, at) or _half(group, at) or _time(group, at)
 
 
-def _share(word: str, at: tuple[str, int, int]) -> Figure:
-    if word[0].isascii():
-        return Figure(Kind.PERCENT, *at, values=_readings(word), quantum=_quantum(word))
-    value, quantum = number_of(word)
-    return Figure(Kind.PERCENT, *at, values=(value,), quantum=quantum)
+def _share(group: Groups, at: At) -> Figure | None:
+    """A share or a multiple."""
+    if group["cper"]:
+        value, quantum = _read(group["cper"])
+        of = {"百": 100.0, "千": 1000.0, "万": 10_000.0}.get(group["den"]) or _read(group["den"])[0]
+        worth = 100.0 / of if of else 1.0
+        # 三分之二 is a third twice; what is near it may be called so.
+        quantum = quantum if group["den"] in "百千万" else _NEAR * value
+        return Figure(Kind.PERCENT, *at, values=(value * worth,), quantum=quantum * worth)
+    if group["tenths"]:
+        more = group["tenths2"]
+        extra = 0.0 if not more else 5.0 if more == "半" else _read(more)[0]
+        value = 10 * _read(group["tenths"])[0] + extra
+        return Figure(Kind.PERCENT, *at, values=(value,), quantum=1.0 if more else 10.0)
+    if group["onein"]:
+        word = group["onein"]
+        count = float(word) if word.isdigit() else english_number_of(word)
+        share = 100.0 / (count or 1.0)
+        return Figure(Kind.PERCENT, *at, values=(share,), quantum=_NEAR * share)
+    if group["parts"]:
+        parts = 1.0 if group["parts"] in "an" else english_number_of(group["parts"])
+        share = 100.0 * parts / _NTH[group["nth"].lower()]
+        return Figure(Kind.PERCENT, *at, values=(share,), quantum=_NEAR * share)
+    if group["fold"]:
+        return Figure(Kind.NUMBER, *at, values=(_FOLDS.get(at[0].lower(), 2.0),), quantum=0.1)
+    if group["times"]:
+        digits = group["times"]
+        return Figure(Kind.NUMBER, *at, values=_readings(digits), quantum=_quantum(digits))
+    if group["mao"]:
+        value = _read(group["mao"])[0] / 10
+        value += _read(group["maofen"])[0] / 100 if group["maofen"] else 0.0
+        return Figure(Kind.NUMBER, *at, values=(value,), quantum=0.01, money=True)
+    return None
 
 
-def _number(group: dict[str, str], at: tuple[str, int, int]) -> Figure | None:
+def _half(group: Groups, at: At) -> Figure | None:
+    """A duration with a half in it."""
+    if group["halfthing"]:
+        return Figure(Kind.NUMBER, *at, values=(0.5,), quantum=0.1)
+    if group["half"]:
+        whole = _read(group["halfwhole"])[0] if group["halfwhole"] else 0.0
+        if not group["halfwhole"] and group["half"] == "个半":
+            whole = 1.0
+        value, word = whole + 0.5, group["halfspan"]
+    elif group["plushalf"]:
+        value, word = _read(group["plushalf"])[0] + 0.5, group["plusspan"]
+    elif group["halfof"] or group["andhalf"]:
+        value, word = (0.5, group["halfof"]) if group["halfof"] else (1.5, group["andhalf"])
+    elif group["quarterof"]:
+        value, word = (0.75 if "three" in at[0].lower() else 0.25), group["quarterof"]
+    else:
+        return None
+    measure = unit_of("个月" if word == "月" else word.lower())
+    return Figure(Kind.DURATION, *at, values=(value,), quantum=0.2, measure=measure)
+
+
+def _number(group: Groups, at: At) -> Figure | None:
     digits = group["number"]
     if digits.isdigit() and digits.startswith("0") and len(digits) > 3:
         return Figure(Kind.IDENTIFIER, *at)  # a code such as 000001, not the number one
-    word = group["scale"] or (group["sign"] and group["small"])  # $12m, but 12m is a length
+    has_sign = bool((group["sign"] or "").strip())
+    word = group["scale"] or (has_sign and group["small"])  # $12m, but 12m is a length
     scale = _SCALES[word.strip().lower()] if word else 1.0
     values = tuple(value * scale for value in _readings(digits))
     quantum = _quantum(digits) * scale
-    kind, unit = Kind.NUMBER, 1.0
-    if group["per"]:
-        kind = Kind.PERCENT
-    elif group["span"]:
-        kind, unit = Kind.DURATION, _seconds(group["span"])
-    money = bool((group["sign"] or "").strip() or group["coin"])
-    return Figure(kind, *at, values, quantum, unit, scale=scale, money=money)
+    span = group["span"] or (group["small"] if not has_sign else None)
+    measure = unit_of(span.strip(" -").replace("° ", "°")) if span else None
+    if span and measure is None:
+        measure = _unit_in(span)
+    kind = Kind.PERCENT if group["per"] else Kind.NUMBER
+    if measure is not None and measure[0] == "time":
+        kind = Kind.DURATION
+    money = has_sign or bool(group["coin"])
+    return Figure(kind, *at, values, quantum, measure, scale=scale, money=money)
 
 
-def _chinese(group: dict[str, str], at: tuple[str, int, int]) -> Figure | None:
+def _unit_in(span: str) -> tuple[str, float] | None:
+    """The unit of a span with a word more in it: business days, 个小时."""
+    words = span.strip(" -").split()
+    return unit_of(words[-1]) or unit_of(words[-1].removeprefix("个"))
+
+
+def _chinese(group: Groups, at: At, after: str) -> Figure | None:
     word, tail = group["chinese"], (group["ctail"] or "").strip()
+    span, more = (group["cspan"] or "").strip(), group["cmore"]
     plain = all(c in CHINESE_DIGITS for c in word)
-    # 一些, 两个, 三四天, 十分: words, not figures. With a unit of money they are meant.
-    if not tail and (len(word) == 1 or (plain and len(word) == 2)):
+    # 一些, 两个, 三四天, 十分: words, not figures. With a unit they are meant.
+    if not (tail or span or more) and (len(word) == 1 or (plain and len(word) == 2)):
         return None
+    if word == "一" and not _is_meant(tail, span, after):
+        return None
+    if (
+        plain
+        and len(word) == 2
+        and not tail.startswith(("元", "美", "块", "%"))
+        and "点" not in word
+    ):
+        return None  # 三四天
     value, quantum = number_of(word)
+    if more and "点" not in word:
+        quantum = 0.9 * max(10.0 if word.endswith("十") else 1.0, last_unit_of(word))
+        value += quantum / 1.8
+    if tail == "折":
+        return Figure(Kind.PERCENT, *at, values=(10 * value,), quantum=quantum)
     if tail == "%":
         return Figure(Kind.PERCENT, *at, values=(value,), quantum=quantum)
-    if group["cspan"]:
-        unit = _seconds(group["cspan"])
-        return Figure(Kind.DURATION, *at, values=(value,), quantum=quantum, unit=unit)
-    return Figure(Kind.NUMBER, *at, values=(value,), quantum=quantum, money=bool(tail))
+    if group["cjiao"]:
+        value += _read(group["cjiao"])[0] / 10
+        value += _read(group["cfen"])[0] / 100 if group["cfen"] else 0.0
+        quantum = 0.01 if group["cfen"] else 0.1
+    measure = _unit_in(span) if span else None
+    kind = Kind.DURATION if measure and measure[0] == "time" else Kind.NUMBER
+    money = tail in ("元", "块") or tail.endswith(("币", "元", "金", "镑"))
+    return Figure(kind, *at, values=(value,), quantum=quantum, measure=measure, money=money)
 
 
-def _english(group: dict[str, str], at: tuple[str, int, int]) -> Figure | None:
-    words, tail = group["english"], (group["etail"] or "").strip(" -")
-    value = english_number_of(words)
-    if value <= _SMALL_WORD and not tail:
+def _is_meant(tail: str, span: str, after: str) -> bool:
+    """Whether 一 with a unit is a figure: 一小时 and 一块 are, 这一天 and 一层 are not."""
+    if span.endswith(("小时", "钟头", "分钟", "秒", "秒钟")):
+        return True
+    if span == "米" and after[:1] in CHINESE_DIGITS:
+        return bool(after)  # 一米二
+    if span:
+        return _AFTER_A_SPAN.match(after) is not None
+    return tail in ("元", "块", "折", "倍", "%", "美元")
+
+
+def _english(group: Groups, at: At) -> Figure | None:
+    words, tail = group["english"], (group["etail"] or "").strip(" -").lower()
+    value, span = english_number_of(words), (group["espan"] or "").strip(" -")
+    if group["odd"]:
+        return Figure(Kind.NUMBER, *at, values=(value + 5.0,), quantum=9.0)
+    is_bare = not (tail or span or group["things"]) or (
+        value == 1 and not tail.startswith(("d", "e", "y", "per"))
+    )
+    if value <= _SMALL_WORD and is_bare and " and a half" not in words.lower():
         return None  # one of the two: words, as 两个 is
     if tail.startswith("per"):
-        return Figure(Kind.PERCENT, *at, values=(value,))
-    if group["espan"]:
-        return Figure(Kind.DURATION, *at, values=(value,), unit=_seconds(group["espan"]))
-    return Figure(Kind.NUMBER, *at, values=(value,), money=bool(tail))
+        quantum = 0.1 if value % 1 else 1.0
+        return Figure(Kind.PERCENT, *at, values=(value,), quantum=quantum)
+    measure = (unit_of(span) or _unit_in(span)) if span else None
+    kind = Kind.DURATION if measure and measure[0] == "time" else Kind.NUMBER
+    money = tail.startswith(("dollar", "yuan", "euro", "cent", "pence", "quid"))
+    quantum = 1.0
+    if "half" in words.lower():
+        quantum = max(0.2, 0.2 * 1000.0 ** (len(str(int(value))) // 4))
+    elif " point " in words.lower():
+        quantum = 10.0 ** -len(words.lower().partition(" point ")[2].split())
+    return Figure(kind, *at, values=(value,), quantum=quantum, measure=measure, money=money)
 
 
-def _dates(group: dict[str, str]) -> Iterator[tuple[int | None, ...]]:
-    for form in _DATES:
+def _dates(group: Groups) -> Iterator[tuple[int | None, ...]]:
+    quarter = group["q1"] or group["q2"] or group["q3"]
+    if quarter:
+        year = group["yq1"] or group["yq2"]
+        number = int(quarter) if quarter.isdigit() else _QUARTERS[quarter]
+        yield (int(year) if year else None, -number, None)
+    for form in DATES:
         said = tuple(group.get(f"{part}{form}") for part in "ymd")
         if any(said):
             yield tuple(None if word is None else _part(word) for word in said)
@@ -277,17 +319,52 @@ def _part(word: str) -> int:
     return _MONTHS.index(name) + 1 if name in _MONTHS else round(number_of(word)[0])
 
 
-def _time(group: dict[str, str]) -> tuple[int | None, ...]:
-    hour = next(group[f"H{form}"] for form in (1, 2, 3, 4) if group[f"H{form}"])
-    minute = group["M1"] or group["M2"]
-    shown = 30 if group["half"] else round(number_of(minute)[0]) if minute else 0
-    # Twelve hours: 下午三点 is 15:00, and a wrong half of the day is no invented value.
+def _time(group: Groups, at: At) -> Figure:
+    hour, minute = 0, 0
+    if not group["noon"]:
+        form = next(form for form in HOURS if group.get(f"H{form}"))
+        hour, minute = _clock(group, form)
+    # Twelve hours: 下午三点 is 15:00, and a wrong half of the day is no invented value. What is
+    # said like a decimal may be one: 七点零五 is 7.05, too.
     second = int(group["S1"]) if group["S1"] else None
-    return (round(number_of(hour)[0]) % 12, shown, second)
+    values = (hour + minute / 100,)
+    return Figure(Kind.TIME, *at, values=values, quantum=0.01, parts=(hour % 12, minute, second))
+
+
+def _clock(group: Groups, form: int) -> tuple[int, int]:
+    word = group[f"H{form}"].lower()
+    hour = _hour(word)
+    half = group.get(f"half{form}")
+    minutes = group.get(f"M{form}")
+    if half:
+        return hour, _HOURS[half[0]]
+    if not minutes:
+        return hour, 0
+    if form != 10:
+        return hour, round(number_of(minutes)[0])
+    minute = {"half": 30, "quarter": 15, "a quarter": 15}.get(minutes.lower())
+    if minute is None:
+        minute = int(minutes) if minutes.isdigit() else round(english_number_of(minutes))
+    return (hour, minute) if group["to10"].lower() == "past" else ((hour or 12) - 1, 60 - minute)
+
+
+def _hour(word: str) -> int:
+    if word in ("noon", "midnight"):
+        return 0
+    if word[0].isascii() and not word[0].isdigit():
+        return round(english_number_of(word))
+    return round(number_of(word)[0])
+
+
+def _read(word: str) -> tuple[float, float]:
+    if word[0].isascii():
+        return _readings(word)[0], _quantum(word)
+    return number_of(word)
 
 
 def _readings(digits: str) -> tuple[float, ...]:
     """What the digits may mean: 1.234 is read both ways, as is 12,5."""
+    digits = re.sub(r"[ \u00a0\u202f']", "", digits)
     readings = [float(digits.replace(",", ""))] if digits.count(".") <= 1 else []
     if re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?", digits):
         readings.append(float(digits.replace(".", "").replace(",", ".")))
@@ -304,12 +381,3 @@ def _quantum(digits: str) -> float:
     _, point, decimals = mantissa.rpartition(mark)
     quantum = 10.0 ** -len(decimals) if point else 1.0
     return float(quantum * 10.0 ** max(-300, min(300, int(exponent[:5] or 0))))
-
-
-def _seconds(word: str) -> float:
-    name = word.strip(" -").removeprefix("business ").removeprefix("working ").lstrip("个")
-    if name.startswith(("ms", "millis")):
-        return 0.001
-    if name[0].isascii():
-        return _SECONDS[name[0].lower()]
-    return next(seconds for unit, seconds in _SECONDS.items() if name.startswith(unit))

@@ -31,22 +31,29 @@ _WORDS = [
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _ENGLISH = {word: i for i, word in enumerate(_WORDS)}
 _ENGLISH |= {word: 10 * i for i, word in enumerate(_TENS, 2)}
-_ENGLISH_UNITS = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
+_ENGLISH_UNITS = {"hundred": 1e2, "thousand": 1e3, "grand": 1e3, "million": 1e6, "billion": 1e9}
 ENGLISH_WORDS = "|".join([*reversed(_WORDS), *_TENS])
 ENGLISH_UNITS = "|".join(_ENGLISH_UNITS)
 
 
 def english_number_of(words: str) -> float:
-    """The value of a numeral in English words, and of nothing else."""
+    """The value of a numeral in English words, and of nothing else.
+
+    Fourteen point two is 14.2, ten and a half thousand 10,500.
+    """
+    whole, point, decimals = words.lower().replace("-", " ").partition(" point ")
+    if point:
+        digits = "".join(str(_ENGLISH[word]) for word in decimals.split() if word in _ENGLISH)
+        return english_number_of(whole) + float(f"0.{digits or 0}")
     total = section = 0.0
-    for word in words.lower().replace("-", " ").split():
+    for word in whole.replace("and a half", "half").split():
         unit = _ENGLISH_UNITS.get(word, 1.0)
         if word == "hundred":
             section *= unit
         elif unit > 1:
             total, section = total + section * unit, 0.0
         else:
-            section += _ENGLISH.get(word, 0)  # "and" is worth nothing
+            section += 0.5 if word == "half" else _ENGLISH.get(word, 0)  # "and" is worth nothing
     return total + section
 
 
@@ -60,6 +67,11 @@ def number_of(word: str) -> tuple[float, float]:
     if not point:
         return value, 1.0
     return float(f"{int(value)}.{''.join(str(_DIGITS[c]) for c in decimals)}"), 0.1 ** len(decimals)
+
+
+def last_unit_of(word: str) -> float:
+    """What the last unit of a Chinese numeral is worth: 100 for 三千八百, 1 for 三千八百零五."""
+    return float({**_UNITS, **_MYRIADS}.get(word[-1], 1))
 
 
 def _whole(word: str) -> int:

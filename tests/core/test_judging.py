@@ -1,0 +1,162 @@
+"""What stands around a figure decides what it has to be held against."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from worker.core.gate import check
+
+WEDNESDAY = date(2026, 12, 2)
+
+
+def invented(answer, *admissible, question="?", said=(), counts=(), today=WEDNESDAY):
+    """The figures of an answer that nobody told."""
+    texts = [question, *admissible]
+    verdict = check(
+        answer, admissible=texts, said=said, counts=counts, question=question, today=today
+    )
+    return verdict.invented
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "is_known"),
+    [
+        ("about 460 km", "463.2 km", True),
+        ("460 km", "463.2 km", False),
+        ("三千八百多单", "3880 单", True),
+        ("三千八百单", "3880 单", False),
+        ("nearly 1,000", "967 tickets", True),
+        ("2万", "17000 元", False),
+        ("约 1.7万", "17200 元", True),
+        ("just over 950 feet", "952 ft", True),
+        ("约 290 米", "952 ft", True),
+        ("about 330 m", "952 ft", False),
+        ("四十多个", "43 个", True),
+        ("四十多个", "52 个", False),
+    ],
+)
+def test_how_exact_a_figure_is_meant(answer, told, is_known):
+    """Rounding is honest when the answer says so, and never by more than a twentieth."""
+    assert (invented(answer, told) == ()) is is_known
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "is_known"),
+    [
+        ("75% off", '{"child": 75}', False),
+        ("up 18.3%", '{"growth": 18.3}', True),
+        ("35%", '{"share": 0.35}', True),
+        ("1,200 euros", "1200 s old", False),
+        ("1,200 euros", '{"cost": 1200}', True),
+        ("3 小时", "封顶 3元", False),
+        ("3 小时", '{"duration": 3}', True),
+        ("1.75 kg of butter", '{"butter_g": 1750}', True),
+        ("43.5 °F", '{"high_c": 6.4}', True),
+        ("145 斤", '{"weight_kg": 72.5}', True),
+        ("1.8 公里", '{"visibility_m": 1800}', True),
+        ("3820.5 万元", '{"amount_wan": 3820.5}', True),
+        ("$45.99", "total in cents: 4599", True),
+        ("25 分钟", '{"temp_min": 25}', True),
+        ("1500 s", '{"temp_min": 25}', False),
+    ],
+)
+def test_a_figure_is_held_against_what_is_of_its_kind(answer, told, is_known):
+    """Twenty minutes are no price, and seven of anything may be called 700%."""
+    assert (invented(answer, told) == ()) is is_known
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_known"),
+    [
+        ("查了 2 项", True),
+        ("1 of the 2 quotes", True),
+        ("got 2 prices", True),
+        ("2 stocks are missing", True),
+        ("the score is 2", True),
+        ("2 goals", False),
+        ("won 2-1 last week", False),
+        ("they are two goals behind", False),
+        ("2 元", False),
+        ("3 个", False),
+    ],
+)
+def test_a_small_number_counts_only_what_was_asked_for(answer, is_known):
+    """Results, attempts, what the question names; a goal is none of these."""
+    found = invented(answer, question="both stocks?", counts=(0, 1, 2))
+
+    assert (found == ()) is is_known
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "is_known"),
+    [
+        ("后天送到", "", False),
+        ("it ends on Friday", "", False),
+        ("周三到", '{"eta": "2026-12-02"}', True),
+        ("Sunday, closed", '{"sun": "closed"}', True),
+        ("明天到", '{"eta": "2026-12-03"}', True),
+        ("明天到", '{"eta": "2026-12-05"}', False),
+        ("yesterday's data", "1 day old", True),
+        ("请明天再查", "", True),
+        ("昨天的价格查不到", "", True),
+        ("try again tomorrow", "", True),
+        ("we got it for next week", "is it next week?", True),
+        ("ends in mid-March", "", False),
+        ("ends in March", "until 2027-03-31", True),
+        ("in Q3", "from July 1, 2026", True),
+        ("in Q2", "from July 1, 2026", False),
+        ("the 15th", "due 2026-12-15", True),
+        ("the 16th", "due 2026-12-15", False),
+    ],
+)
+def test_days_by_name(answer, told, is_known):
+    """A day is held against the dates told; when to ask again is no claim, nor is what is missing."""
+    assert (invented(answer, told) == ()) is is_known
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "is_known"),
+    [
+        ("open from 10 to 2", "10:00-14:00", True),
+        ("open from 9 to 2", "10:00-14:00", False),
+        ("the 7.03 train", "07:03", True),
+        ("nine minutes before ten", "arrives 09:51", True),
+        ("两小时", '{"age": "2 h"}', True),
+        ("1 year", "5400 s", False),
+        ("half an hour", "1800 s", True),
+        ("两天", "3 天", False),
+        ("1 美元约合 7.12 元", "rate 7.1234", True),
+        ("1 美元,7.50 元", "rate 7.1234", False),
+    ],
+)
+def test_hours_durations_and_bases(answer, told, is_known):
+    """Told in other units or as a clock; 1, 10, 100 are known where what they are worth follows."""
+    found = invented(answer, told, question="by 10?")
+
+    assert (found == ()) is is_known
+
+
+def test_a_wait_may_be_rounded_up_and_is_no_price():
+    """Told 27 s, half a minute is honest; a duration that was told as a value is not stretched."""
+    assert invented("30 seconds", said=["27 s"]) == ()
+    assert invented("40 seconds", said=["27 s"]) == ("40 seconds",)
+    assert invented("27 元", said=["27 s"]) == ("27 元",)
+    assert invented("503 元, HTTP 503", said=["HTTP 503"]) == ("503 元",)
+    assert invented("20 小时", "18 小时") == ("20 小时",)
+
+
+def test_a_figure_in_a_call_to_ask_again_is_no_claim():
+    """But only for a duration or a day: a price there is one."""
+    assert invented("请 5 分钟后再试") == ()
+    assert invented("5 分钟后到账") == ("5 分钟",)
+    assert invented("请再试,约 230 元") == ("230 元",)
+
+
+def test_a_great_many_figures_are_judged_in_bounded_time():
+    """Reckoning stops, comparing does not: what was told stays known."""
+    told = " ".join(str(n) for n in range(1000, 1300))
+    answer = " ".join(f"{n}元" for n in range(1000, 1300)) + " 99999元" * 400
+
+    assert set(invented(answer, told)) == {"99999元"}

@@ -1,0 +1,89 @@
+"""What an honest answer may reckon from what it was told."""
+
+from __future__ import annotations
+
+import pytest
+
+from worker.core.gate import check
+
+JSON = {
+    "tickets": '{"EMEA": 1284, "APAC": 967}',
+    "weather": '{"temp_max": 27, "temp_min": 21, "wind_level": 4, "rain_probability": 0.2}',
+    "week": '{"mon": 8120, "tue": 10455, "wed": 6010}',
+    "disk": '{"db-1": "71%", "db-3": "93%"}',
+    "bill": '{"kwh": 287, "amount": 168.9}',
+    "weight": '{"gross_weight_kg": 86400, "containers": 4}',
+    "trains": '[{"dep": "07:03", "arr": "09:18"}, {"dep": "07:33", "arr": "09:51"}]',
+    "dates": '[{"due": "2026-12-15"}, {"due": "2026-12-08"}]',
+    "shop": '[{"price": 89.99}, {"price": 94.5}]',
+}
+
+
+def invented(answer, name, question="?"):
+    """The figures of an answer that do not follow from one result."""
+    return check(answer, admissible=[question, JSON[name]], question=question).invented
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        ("2,251 tickets in all, 317 more in EMEA", "tickets"),
+        ("about 57% of the 2,251 tickets are from EMEA", "tickets"),
+        ("温差 6 度", "weather"),
+        ("24,585 steps, on average 8,195", "week"),
+        ("7% free; 22 points more than db-1", "disk"),
+        ("折合每度约 0.59 元", "bill"),
+        ("86.4 t, each of the four containers averages 21.6 t", "weight"),
+        ("it takes 2 h 15 min, the other one 2 hours and 18 minutes", "trains"),
+        ("due a week earlier, 7 days", "dates"),
+        ("€184.49 for both; the second is about 5% dearer, by €4.51", "shop"),
+        ("100 of them cost about €8,999", "shop"),
+        ("two of the first for €179.98", "shop"),
+        ("$1,079.88 a year", "shop"),
+    ],
+)
+def test_what_follows_is_known(answer, name):
+    """Sums, differences, products, shares, rates and means of what stands in one result."""
+    assert invented(answer, name) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "name", "figure"),
+    [
+        ("水温 25 度", "weather", "25"),
+        ("24% of the tickets", "tickets", "24%"),
+        ("8,195 steps more", "tickets", "8,195"),
+        ("电费 0.59 元", "bill", "0.59 元"),
+        ("it takes 4 hours", "trains", "4 hours"),
+        ("three weeks", "dates", "three weeks"),
+        ("€100.00", "shop", "€100.00"),
+        ("10 of them", "shop", "10"),
+    ],
+)
+def test_what_only_fits_by_chance_is_not(answer, name, figure):
+    """A small sum of things that do not belong together, a quotient that is told as no rate."""
+    assert invented(answer, name) == (figure,)
+
+
+def test_a_number_of_the_question_may_be_multiplied_and_compared():
+    """120 shares at a price; so much of the goal."""
+    assert invented("24,585 of 70,000 steps, 35%", "week", "my goal is 70,000 steps") == ()
+    assert invented("3 份共 506.70 元", "bill", "买 3 份多少钱?") == ()
+
+
+def test_a_count_of_each_of_two_things_is_added_up():
+    """Two adults and one child."""
+    told = '{"adult": 150, "child": 75}'
+    question = "2 个大人 1 个小孩多少钱?"
+
+    assert check("共 375 元", admissible=[question, told], question=question).invented == ()
+    assert check("共 425 元", admissible=[question, told], question=question).invented
+
+
+def test_among_many_numbers_only_sums_with_digits_count():
+    """Of 120 numbers almost every small one is some sum of two."""
+    told = " ".join(f"{n * 1009 / 7:.2f}" for n in range(1, 121))
+    total = f"{1009 / 7 + 120 * 1009 / 7:,.2f}"
+
+    assert check(f"together {total}", admissible=[told]).invented == ()
+    assert check("the difference is 23", admissible=[told]).invented == ("23",)

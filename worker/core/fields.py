@@ -1,0 +1,158 @@
+"""What stands beside a number in a result tells what it is a number of: a field's name, or a unit.
+
+`{"distance_km": 463.2}` is a distance, `{"growth": 18.3}` may be meant in percent, and of two numbers
+whose fields share a word it can be told how much they differ.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from worker.core.figures import Figure, Kind
+from worker.core.measures import UNITS
+from worker.core.reckoning import PERCENT, PRICE
+
+_KEY = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*"?[-+\u2212¥$€£ ]*$')
+_KEY_OF_TEXT = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*"[^"\\{}\[\],]{0,40}$')
+_KEY_OF_LIST = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*\[[^\[\]{}]*$')
+_KEY_CHARS, _LIST_CHARS = 80, 400
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NEXT_WORD = re.compile(r"[ -]?([\u3400-\u9fff]|[A-Za-z]{2,20})")
+_NO_UNITS = frozenset("和与及或到至是的在为比,")
+_NO_UNITS |= {"and", "or", "to", "in", "is", "of", "at", "on", "for", "the", "was", "are", "from"}
+
+# min is the least, second the one after the first, and an hour may be one of the day.
+_NO_UNIT_NAMES = frozenset(
+    ["min", "sec", "second", "minute", "hour", "day", "week", "month", "year", "foot"]
+)
+_UNIT_WORDS = {
+    name: unit
+    for name, unit in UNITS.items()
+    if name not in _NO_UNIT_NAMES and (len(name) > 1 or name in "sglhm")
+} | {"c": UNITS["°c"], "f": UNITS["°f"]}
+_SCALES = {"wan": 1e4, "yi": 1e8, "k": 1e3, "thousand": 1e3, "thousands": 1e3, "million": 1e6}
+_SCALES |= {"millions": 1e6, "billion": 1e9, "cents": 0.01, "fen": 0.01}
+_SHARES = frozenset({"percent", "percentage", "pct"})
+_GENERAL = frozenset(
+    [
+        "value",
+        "reference",
+        "limit",
+        "target",
+        "max",
+        "min",
+        "threshold",
+        "goal",
+        "total",
+        "used",
+        "included",
+        "free",
+        "available",
+        "current",
+        "previous",
+        "before",
+        "after",
+    ]
+)
+_RATIOS = frozenset(
+    [
+        "rate",
+        "ratio",
+        "growth",
+        "change",
+        "yoy",
+        "mom",
+        "humidity",
+        "probability",
+        "chance",
+        "share",
+        "battery",
+        "margin",
+        "discount",
+        "usage",
+        "load",
+        "progress",
+        "completion",
+        "churn",
+        "return",
+        "score",
+        "yield",
+        "cpu",
+        "memory",
+        "disk",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a number is of. `measure` is its dimension and the worth of a unit, if it has one."""
+
+    tags: frozenset[str]
+    measure: tuple[str, float] | None
+    scale: float = 1.0
+    is_share: bool = False
+    may_be_share: bool = False
+    is_ordinal: bool = False  # 第 3 条
+
+
+def place_of(figure: Figure, text: str, number: int) -> Place:
+    """Read what stands around a figure; `number` is that of the text among those taken."""
+    key = _key_of(figure, text)
+    words = _words(key) if key else []
+    tags = {*words, *_unit_words(figure, text)} - _SHARES
+    if not _GENERAL.isdisjoint(words):
+        tags.add(f"~{number}")  # what it is compared with stands beside it
+    is_share = figure.kind is Kind.PERCENT or not _SHARES.isdisjoint(words)
+    if is_share:
+        tags.add(PERCENT)
+    measure = figure.measure or (_unit(words) if key else None)
+    is_bare = not (is_share or figure.money or measure)
+    return Place(
+        frozenset(tags),
+        measure,
+        scale=next((_SCALES[word] for word in words if word in _SCALES), 1.0),
+        is_share=is_share,
+        may_be_share=is_bare and (not words or not (_RATIOS | _GENERAL).isdisjoint(words)),
+        is_ordinal=text[max(0, figure.start - 2) : figure.start].rstrip().endswith("第"),
+    )
+
+
+def _key_of(figure: Figure, text: str) -> str | None:
+    """The name of the JSON field whose value the figure is, or is one of."""
+    before = text[max(0, figure.start - _KEY_CHARS) : figure.start]
+    found = _KEY.search(before) or _KEY_OF_TEXT.search(before)
+    if found is None and ("," in before[-3:] or "[" in before[-3:]):
+        found = _KEY_OF_LIST.search(text[max(0, figure.start - _LIST_CHARS) : figure.start])
+    return found[1] if found else None
+
+
+def _words(name: str) -> list[str]:
+    """The words of the name of a field: distance_km and distanceKm are two."""
+    return [word.lower() for word in re.split(r"[_\W]+", _CAMEL.sub("_", name)) if word]
+
+
+def _unit(words: list[str]) -> tuple[str, float] | None:
+    """The unit that a field names: minutes_by_car holds minutes, wind_kmh a speed."""
+    if "per" in words:
+        return None
+    found = [
+        _UNIT_WORDS[word]
+        for at, word in enumerate(words)
+        if word in _UNIT_WORDS and (len(word) > 1 or 0 < at == len(words) - 1)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _unit_words(figure: Figure, text: str) -> list[str]:
+    """What stands for the unit of a figure in running text."""
+    if figure.measure is not None:
+        return [figure.measure[0]]
+    if figure.money:
+        return [PRICE]
+    if figure.text[-1:].isdigit():
+        following = _NEXT_WORD.match(text, figure.end)
+        word = following[1].lower() if following else ""
+        return [word] if word and word not in _NO_UNITS else []
+    return [figure.text.lstrip("0123456789.,+- ").lower()]
