@@ -1,4 +1,4 @@
-"""A tool on a database, and a write that happens once whatever becomes of the worker.
+"""A tool on a database, and a write that a person allows and that happens once, come what may.
 
 `LOOPWORKER_ORDERS_DB` is a SQLite file; one with a few example orders is made where there is none.
 """
@@ -69,7 +69,14 @@ def find_refund(ctx: ToolContext, order_id: OrderId, amount: Amount) -> dict[str
         return _refund(database, ctx.idempotency_key)
 
 
-@tool(effect="write", dependency="orders", timeout_seconds=5, attempts=1, verify=find_refund)
+@tool(
+    effect="write",
+    dependency="orders",
+    timeout_seconds=5,
+    attempts=1,
+    verify=find_refund,
+    requires_approval=True,  # money: `loopworker approve` lets it out
+)
 def submit_refund(ctx: ToolContext, order_id: OrderId, amount: Amount) -> dict[str, Any]:
     """为一个订单退款。Refund an order, in full or in part.
 

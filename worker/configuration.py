@@ -25,6 +25,7 @@ TOOL_VARIABLES = {
     "LOOPWORKER_ORDERS_DB": "SQLite file of get_order_detail and submit_refund.",
     "LOOPWORKER_QUOTE_URL": "What get_stock_price asks; without it, it gives its stub.",
     "LOOPWORKER_QUOTE_URL_2": "What get_stock_price asks when the first has failed.",
+    "LOOPWORKER_RENDER_URL": "The service of render_report; without it, it gives its stub.",
 }
 OTHER_NAMES = frozenset({"LOOPWORKER_CONFIG", *TOOL_VARIABLES})
 _FALLBACKS = {"model_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY", "model": "OPENAI_MODEL"}

@@ -79,7 +79,7 @@ def test_interrupted_refund_can_be_asked_about(shop: Path):
     ctx = ToolContext(idempotency_key="k1")
     arguments = {"order_id": ORDER, "amount": 10}
 
-    assert submit_refund.effect == "write"
+    assert (submit_refund.effect, submit_refund.requires_approval) == ("write", True)
     assert submit_refund.call_verify(arguments, ctx) is None
     made = submit_refund.call(arguments, ctx)
     assert submit_refund.call_verify(arguments, ctx) == made

@@ -108,8 +108,9 @@ def _nature(tool: Any, pollers: frozenset[str]) -> str:
     """Say what a tool does to the world, and how it is called."""
     assumed = tool.effect != "read" and not tool.effect_declared
     parts = [tool.effect + (" (assumed)" if assumed else "")]
-    if tool.name in pollers:
-        parts.append("poller")
+    parts += ["after approval"] if tool.requires_approval else []
+    parts += ["job"] if tool.job else []
+    parts += ["poller"] if tool.name in pollers else []
     if tool.sequential:
         parts.append(f"one by one: {tool.sequential}")
     return ", ".join(parts)
@@ -128,6 +129,8 @@ def tool_to_wire(tool: Any, pollers: frozenset[str] = frozenset()) -> dict[str, 
         "fail_max": tool.fail_max,
         "stub": tool.stub,
         "stale_seconds": tool.stale_seconds,
+        "requires_approval": tool.requires_approval,
+        "job": tool.job,
         "sequential": tool.sequential,
         "poller": tool.name in pollers,
         "pages": tool.pages,
@@ -170,7 +173,10 @@ def _call(settings: Any, registry: Any, tool: Any, options: argparse.Namespace) 
         return ANSWERED
 
     run_forever(make)
-    content = outcome.value["content"] if outcome.error is None else None
+    content = None
+    if outcome.error is None:
+        began = f"began the job {outcome.value['handle']}" if tool.job else None
+        content = began or outcome.value["content"]
     if options.json:
         print_json(
             {

@@ -18,6 +18,7 @@ from worker.core.observing import (
 )
 from worker.guard.policy import Outcome
 from worker.registry import Tool
+from worker.toolkit.job import NotAJob
 
 _ERROR_CHARS_MAX = 500
 # After one of these nobody knows whether a write has happened.
@@ -70,7 +71,8 @@ def _content(outcome: Outcome[Any]) -> str:
 
 
 def _failed(tool: Tool, outcome: Outcome[Any], language: str, redact: Redact) -> Observation:
-    if tool.effect == "write" and outcome.sent and outcome.error_type in _LOST:
+    is_lost = outcome.error_type in _LOST or isinstance(outcome.error, NotAJob)
+    if tool.effect == "write" and outcome.sent and is_lost:
         return unknown_outcome(
             language=language, reason=outcome.error_type or "lost", attempts=outcome.attempts
         )

@@ -15,7 +15,7 @@ from worker.guard.policy import AttemptInfo, CallPolicy, Fallback, GuardPolicy, 
 from worker.guardsettings import GuardOverride, GuardSettings
 from worker.registry import Tool
 from worker.toolcontext import ToolContext
-from worker.toolkit.job import Job, begun
+from worker.toolkit.job import Job, NotAJob, begun
 from worker.toolresult import normalise_result
 
 # What a breaker says while no call gets through; throttling passes by itself, and soon.
@@ -226,6 +226,8 @@ def shaped(value: Any, tool: Tool, max_chars: int, language: str) -> dict[str, A
 def _shaped_of(tool: Tool, value: Any, max_chars: int, context: ToolContext) -> dict[str, Any]:
     if tool.job:
         return begun(value, key=context.idempotency_key)
+    if isinstance(value, Job):
+        raise NotAJob(f"{tool.name} returned a Job: say job=True where it is declared")
     return shaped(value, tool, max_chars, context.language)
 
 

@@ -26,6 +26,7 @@ from worker.toolresult import normalise_result
 
 _ERROR_CHARS_MAX = 500
 _POLL_SHARE = 0.05  # of a job's age, between two questions for it
+POLL_SECONDS_MIN = 1.0  # each question is a fact in the journal and a delivery of the task
 
 Answer = Callable[[ToolCall, Observation, int, Recorder], Awaitable[None]]
 
@@ -102,7 +103,7 @@ class WaitingRoom:
         if now >= job.expires_at:
             return None
         first = (job.poll_at or job.at) - job.at
-        distance = max(wish_seconds or first, (now - job.at) * _POLL_SHARE, 1.0)
+        distance = max(wish_seconds or first, (now - job.at) * _POLL_SHARE, POLL_SECONDS_MIN)
         return min(now + distance, job.expires_at)
 
     async def has_reported(self, key: str) -> bool:

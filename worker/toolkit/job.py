@@ -8,7 +8,14 @@ from typing import Any
 from worker.core.errors import AttemptFailed
 from worker.core.waiting import HANDLE_CHARS_MAX, is_handle
 
-SECONDS_MAX = 30 * 86_400.0
+SECONDS_MIN, SECONDS_MAX = 1.0, 30 * 86_400.0
+
+
+class NotAJob(AttemptFailed):
+    """The tool came back, but not with a job that could be waited for; it may have begun one."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +36,23 @@ class Job:
 def begun(value: Any, *, key: str) -> dict[str, Any]:
     """What a job tool returned, as JSON: a `Job`, or the handle alone. `key` is its default.
 
-    Raises AttemptFailed, which is not tried again: the job may have begun all the same.
+    Raises NotAJob, after which nothing is tried again: the job may have begun all the same.
     """
     job = Job(value) if isinstance(value, str) else value
     if not isinstance(job, Job):
-        raise AttemptFailed(
+        raise NotAJob(
             f"a tool with job=True returns Job(…) or a handle, not {type(value).__name__}",
-            retryable=False,
         )
     handle = key if job.handle is None else job.handle
     if not is_handle(handle):
-        raise AttemptFailed(
+        raise NotAJob(
             f"the handle of a job must be 1 to {HANDLE_CHARS_MAX} printable characters without"
             f" spaces, not {str(handle)[:50]!r}",
-            retryable=False,
         )
     for name in ("expires_seconds", "poll_after_seconds"):
         if not _is_time(getattr(job, name)):
-            raise AttemptFailed(
+            raise NotAJob(
                 f"{name} of a job must be from 1 s to 30 days, not {getattr(job, name)!r}",
-                retryable=False,
             )
     return {
         "handle": handle,
@@ -61,4 +65,4 @@ def _is_time(seconds: Any) -> bool:
     if seconds is None:
         return True
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    return is_number and 1 <= seconds <= SECONDS_MAX
+    return is_number and SECONDS_MIN <= seconds <= SECONDS_MAX
