@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from worker.core.errors import ConfigError
 from worker.core.prices import FORM
 from worker.fallbacksettings import check_url
@@ -48,6 +50,17 @@ def check(settings: Settings) -> None:
         f" WORKER__TERMINATION_GRACE_SECONDS ({worker.termination_grace_seconds:g}),"
         " or the platform kills the worker while it drains",
     )
+
+
+def unused_guards(settings: Settings, tools: Iterable[tuple[str, str]]) -> list[str]:
+    """Exceptions of GUARDS that no tool is called by. `tools` are names and dependencies."""
+    known = {name for tool in tools for name in tool}
+    return [
+        f"LOOPWORKER_GUARDS__{name.upper()}: no tool and no dependency is called {name!r};"
+        f" there are {', '.join(sorted(known)) or 'none'}"
+        for name in settings.guards
+        if name not in known
+    ]
 
 
 def _check_guard(guard: GuardSettings) -> None:

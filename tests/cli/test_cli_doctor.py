@@ -112,3 +112,13 @@ def test_a_wrong_chain_ends_doctor_with_its_name(cli, model, monkeypatch):
 
     assert ran.code == 2
     assert "did you mean error?" in ran.err
+
+
+def test_an_exception_for_nobody_is_told(cli, model, monkeypatch):
+    """The name of a guard that no tool is called by is a typing error, most of the time."""
+    monkeypatch.setenv("LOOPWORKER_GUARDS__QUOTES__TIMEOUT_SECONDS", "2")
+    monkeypatch.setenv("LOOPWORKER_GUARDS__GET_STOCK_PRICE__ATTEMPTS", "2")
+    told = cli("doctor", "--no-probe").out
+
+    assert "LOOPWORKER_GUARDS__QUOTES: no tool and no dependency is called 'quotes'" in told
+    assert "GUARDS__GET_STOCK_PRICE" not in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worker.configuration import load
+from worker.observability import build_observability
 from worker.telemetry.redact import MASK, Redactor, is_secret_name
 
 # Built from parts, so that scanners of repositories find no secret here.
@@ -221,3 +224,19 @@ def test_no_text_makes_it_slow(part):
 def test_names_that_are_close_are_told_apart():
     """A tokenizer is none, a tokenised thing is none, a key of a map is none."""
     assert not any(map(is_secret_name, ["tokenizer", "key", "author", "design", "passenger"]))
+
+
+def test_every_key_of_the_settings_is_known_by_heart():
+    """Also one that looks like nothing: of the first model, of a stand-in, of the API."""
+    settings = load(
+        {
+            "LOOPWORKER_API_KEY": "plain-words-1",
+            "LOOPWORKER_HTTP_TOKEN": "plain-words-2",
+            "LOOPWORKER_MODEL_URL": "http://host/v1",
+            "LOOPWORKER_MODEL_FALLBACKS": "mini",
+            "LOOPWORKER_FALLBACKS__MINI__API_KEY": "plain-words-3",
+        }
+    ).settings
+    seen = build_observability(settings, worker_id="w", stream=io.StringIO())
+
+    assert "plain" not in seen.redactor.text("plain-words-1 plain-words-2 plain-words-3")

@@ -133,6 +133,7 @@ def _still(settings: Settings) -> Iterator[Finding]:
 
 
 def _tools(settings: Settings) -> Iterator[Finding]:
+    from worker.checks import unused_guards
     from worker.discovery import bare_places, load_registry, unmet_needs
     from worker.running.handoffs import rules_of
     from worker.toollint import lint
@@ -149,6 +150,8 @@ def _tools(settings: Settings) -> Iterator[Finding]:
         yield Finding("tools", f"{place} holds no tool (LOOPWORKER_TOOLS); is an @tool missing?")
     for tool, variable in unmet_needs(registry):
         yield Finding("tools", f"{tool} needs {variable}, which is not set")
+    for line in unused_guards(settings, [(tool.name, tool.dependency) for tool in registry]):
+        yield Finding("guards", line)
 
 
 async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:

@@ -105,8 +105,13 @@ async def _work(worker: Worker) -> int:
 
 
 def _tell_started(worker: Worker) -> None:
+    from worker.checks import unused_guards
+
     for name in worker.loaded.ignored:
         tell(f"loopworker: {name} is set, but means nothing here")
+    tools = [(tool.name, tool.dependency) for tool in worker.registry]
+    for line in unused_guards(worker.settings, tools):
+        tell(f"loopworker: {line}")
     if sys.stderr.isatty():
         admin, api = worker.admin, worker.api
         tell(f"loopworker: running · admin {admin.url if admin else 'off'}")
