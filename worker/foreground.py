@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from worker.core.errors import QueueUnavailable, SessionBusy, StoreUnavailable
+from worker.core.limits import Status
 from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task
 from worker.running.runner import RunEnd, Runner
-from worker.store.port import Opened, Run, SessionClaim, Store
+from worker.store.port import BEYOND_ALL_EVENTS, Opened, Run, SessionClaim, Store
 
 _NEWS_SECONDS = 0.2  # between looks for what a parked run waits for
 _BUSY_SECONDS = (0.1, 0.2, 0.5, 1.0)  # between looks at a busy session
@@ -48,7 +50,8 @@ class Foreground:
         """Run the task, waiting for its session if need be; then `waiting` is called once.
 
         `parked` is called whenever the run begins to wait for a person or a job; it may decide.
-        Raises RunBusy, StoreUnavailable. Cancelled: the run and the session are released.
+        A deadline of the task bounds the waiting as well. Raises RunBusy, StoreUnavailable.
+        Cancelled: the run and the session are released; while it waited, its place in the line.
         """
         while True:
             opened = await self._open(task, waiting)
@@ -101,8 +104,48 @@ class Foreground:
             except SessionBusy:
                 if looks == 0:
                     waiting()
-                await asyncio.sleep(_BUSY_SECONDS[min(looks, len(_BUSY_SECONDS) - 1)])
+                pause = _BUSY_SECONDS[min(looks, len(_BUSY_SECONDS) - 1)]
                 looks += 1
+            if task.deadline is not None and self._wall() >= task.deadline:
+                text = "the deadline of the task has passed while its session was busy"
+                result = await self._leave(task, Status.DEADLINE, text)
+                if (
+                    result is not None
+                ):  # else it has begun, and has more to tell than that it is late
+                    return Opened(run=None, result=result)
+            try:
+                await asyncio.sleep(pause)
+            except asyncio.CancelledError:
+                # Its place in the line goes with it, or the others would wait for it in vain.
+                with contextlib.suppress(StoreUnavailable):
+                    await self._give_up(task, session)
+                raise
+
+    async def _give_up(self, task: Task, session: SessionClaim | None) -> None:
+        left = await self._leave(task, Status.CANCELLED, "cancelled while it waited")
+        if left is None and session is not None:  # it has begun: somebody may take it up again
+            claim = replace(session, or_without=True)
+            opened = await self._journal.open(
+                task.id, owner=self._owner, lease_seconds=self._lease_seconds, session=claim
+            )
+            if opened.run is not None:
+                await self._journal.release(opened.run)
+
+    async def _leave(self, task: Task, status: Status, error: str) -> Result | None:
+        """End a task that waits and has not begun; of one that has, None."""
+        if await self._journal.view(task.id, after_seq=BEYOND_ALL_EVENTS) is not None:
+            return None
+        now = self._wall()
+        result = Result(
+            task_id=task.id,
+            status=status,
+            session_id=task.session_id,
+            error=error,
+            started_at=now,
+            ended_at=now,
+        )
+        await self._journal.put_result(result)
+        return result
 
     @contextlib.asynccontextmanager
     async def _kept(self, run: Run) -> AsyncIterator[None]:
