@@ -82,9 +82,9 @@ def too_large(size: int, limit: int) -> TaskInvalid:
 
 
 def decode_text(body: bytes) -> str:
-    """Read a body as UTF-8. Raises TaskInvalid."""
+    """Read a body as UTF-8, without the mark that some programs put first. Raises TaskInvalid."""
     try:
-        return body.decode("utf-8")
+        return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskInvalid(
             f"body: not UTF-8 (byte {error.start})", field="body", kind="invalid_json"

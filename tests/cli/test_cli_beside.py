@@ -69,6 +69,7 @@ def shell(command: str, **settings: str) -> subprocess.CompletedProcess[str]:
         ("loopworker tools call loud 2>&-", 0, "result\n"),
         ("loopworker tools call loud <&- >&- 2>&-", 0, ""),
         ("loopworker tools call quiet 2>&-", 2, ""),
+        ("loopworker tools call loud >/dev/full", 4, ""),
     ],
 )
 def test_closed_streams_cost_no_more_than_what_was_to_stand_there(loud, command, code, out):
@@ -78,6 +79,13 @@ def test_closed_streams_cost_no_more_than_what_was_to_stand_there(loud, command,
     assert (ran.returncode, ran.stdout) == (code, out)
     assert "Traceback" not in ran.stderr
     assert "object" not in ran.stderr
+
+
+def test_question_that_is_no_utf8_is_refused(cli):
+    """As `submit` does; nobody is asked about replacement characters."""
+    ran = cli("ask", os.fsdecode(b"caf\xe9"))
+
+    assert (ran.code, ran.err) == (2, "loopworker: the text is not UTF-8 (byte 3)\n")
 
 
 def test_words_for_a_stream_that_is_closed_are_dropped(monkeypatch):

@@ -201,6 +201,54 @@ async def test_whatever_a_shell_inserts_is_handed_out_as_bytes(
     assert [letter.body for letter in await rig.queue.dead()] == [body]
 
 
+@pytest.mark.parametrize(
+    ("columns", "values"),
+    [
+        ("handings", "9223372036854775807"),
+        ("lapses, state, lease_until, owner", "9223372036854775807, 'leased', 1, 'gone'"),
+        ("history, state, lease_until, owner", "'not JSON', 'leased', 1, 'gone'"),
+        ("history", "'{}'"),
+    ],
+)
+async def test_whatever_a_shell_writes_into_the_counts_stops_no_claim(
+    rig: Rig, columns: str, values: str
+) -> None:
+    """Such a row is handed out, noted, given up and tried again like others."""
+    with contextlib.closing(sqlite3.connect(rig.path)) as shell:
+        shell.execute(
+            f"insert into task (id, queue, payload, {columns}) values ('odd', 'tasks', 'x', {values})"
+        )
+        shell.commit()
+    await rig.queue.put(Ticket(id="next", body=b"1"))
+    taken = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=1, limit=2)
+    taken += await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=0, limit=2)
+    (odd,) = [each for each in taken if each.id == "odd"]
+    await rig.queue.nack(odd, delay_seconds=0, counted=True, reason="later")
+    (again,) = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=1)
+    await rig.queue.dead_letter(again, reason="odd")
+    (letter,) = await rig.queue.dead()
+
+    assert {each.id for each in taken} == {"odd", "next"}
+    assert [line.rpartition(": ")[2] for line in letter.history][-2:] == ["later", "odd"]
+    assert await rig.queue.redrive("odd")
+
+
+async def test_count_beyond_all_bounds_is_given_up_at_once(rig: Rig) -> None:
+    """A row that claims to have been delivered for ever goes to the dead letters, the rest on."""
+    with contextlib.closing(sqlite3.connect(rig.path)) as shell:
+        columns, row = (
+            "(id, queue, payload, deliveries)",
+            "('odd', 'tasks', 'x', 9223372036854775807)",
+        )
+        shell.execute(f"insert into task {columns} values {row}")
+        shell.commit()
+    await rig.queue.put(Ticket(id="next", body=b"1"))
+    (following,) = await rig.queue.claim(owner="w", lease_seconds=5, wait_seconds=1, limit=2)
+    (letter,) = await rig.queue.dead()
+
+    assert (following.id, letter.id) == ("next", "odd")
+
+
 async def test_writes_of_many_share_a_commit(rig: Rig) -> None:
     """Two hundred puts at once cost a handful of transactions, not two hundred."""
     before = rig.file.commits

@@ -39,6 +39,29 @@ async def test_plain_text_is_the_input(house, client):
     assert task.input == '{"not": "a task"}'
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "code", "said"),
+    [
+        ("GET", "/", 404, "There is nothing at '/'; tasks are at /v1/tasks."),
+        ("PUT", "/v1/tasks", 405, "PUT is not for this address; it takes POST."),
+    ],
+)
+async def test_wrong_address_or_method_says_the_right_one(client, method, path, code, said):
+    """Whoever guessed finds the way."""
+    answer = await client.request(method, path)
+
+    assert (answer.status_code, answer.json()["error"]["message"]) == (code, said)
+
+
+async def test_mark_before_the_body_is_read_over(house, client):
+    """Some shells put one before whatever they send."""
+    mark, kinds = b"\xef\xbb\xbf", ("application/json", "text/plain")
+    for kind, body in zip(kinds, (b'{"input": "hi"}', b"hi"), strict=True):
+        answer = await client.post("/v1/tasks", content=mark + body, headers={"Content-Type": kind})
+        assert answer.status_code == 202
+        assert read_task((await house.claim()).body, default_id="?").input == "hi"
+
+
 async def test_known_id_is_told_apart(house, client):
     """The same id again is answered 200 with where that task is, and is queued once."""
     first = await client.post("/v1/tasks", json={"id": "t", "input": "one"})

@@ -7,6 +7,7 @@ takes, `NAME(options)` does it and returns the exit code. `loopworker --help` im
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -34,6 +35,7 @@ exit codes: 0 answered or done · 2 wrong usage or settings · 3 not answered (w
 """
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of whatever stdout leads to
 SHOWN_MAX = 4_000  # characters of a message
 
 
@@ -139,6 +141,8 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, WorkerError):
         cause = f" ({error.__cause__})" if error.__cause__ else ""
         return f"{error}{cause}", UNREACHABLE
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"the output cannot be written: {error.strerror}", UNREACHABLE
     if os.environ.get("PYTHONDEVMODE") or sys.flags.dev_mode:
         raise error
     what = f"{type(error).__name__}: {error}"

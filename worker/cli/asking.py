@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from worker.cli.exits import UNREACHABLE, USAGE, CommandFailed
 from worker.cli.output import Paint, tell
 from worker.cli.remote import no_answer
-from worker.cli.tasks import print_result, read_text
+from worker.cli.tasks import decoded, print_result, read_text
 from worker.core.history import ROLES
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def ask(options: argparse.Namespace) -> int:
     from worker.intake import read_task
 
     history = _history(options.history) if options.history else None
-    wire: dict[str, Any] = {"input": read_text(options.text).decode("utf-8", "replace")}
+    wire: dict[str, Any] = {"input": decoded(read_text(options.text))}
     if options.max_steps is not None:
         wire["max_steps"] = options.max_steps
     if options.session is not None:

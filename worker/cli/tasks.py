@@ -110,7 +110,7 @@ def _task_body(options: argparse.Namespace) -> bytes:
             if value is not None:
                 raise CommandFailed(f"{name}: write it into the task itself", code=USAGE)
         return text
-    task = {"input": _decoded(text)}
+    task = {"input": decoded(text)}
     if options.id is not None:
         task["id"] = options.id
     if options.session is not None:
@@ -237,7 +237,8 @@ def read_text(text: str) -> bytes:
     return raw
 
 
-def _decoded(raw: bytes) -> str:
+def decoded(raw: bytes) -> str:
+    """Read what was typed or piped in. Raises CommandFailed where it is not UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from worker.queues.reasons import HISTORY_MAX
 
+# A shell may have written anything into a row; no row may stop the claims of the others.
 _NOTE = (  # one line more in the history
-    f"json_insert(case when json_array_length(history) < {HISTORY_MAX} then history"
+    "json_insert(case when not json_valid(history) or json_type(history) != 'array' then '[]'"
+    f" when json_array_length(history) < {HISTORY_MAX} then history"
     " else json_remove(history, '$[0]') end, '$[#]', " + "{line})"
 )
+_MORE = "min({count}, 1000000000) + 1"
 _LINE = "'delivery ' || deliveries || ': ' || "
 
 PUT = """
@@ -32,10 +35,11 @@ update task set state = 'ready', ready_at = coalesce(:now, enqueued_at)
 where queue = :queue and id = :id and state = 'parked'
 """
 WAKE_LATER = "update task set woken = 1 where queue = :queue and id = :id and state = 'leased'"
-_CLAIM = """
-update task set state = 'leased', deliveries = deliveries + 1, handings = handings + 1,
-  woken = 0, token = random(), owner = :owner, leased_at = :now, lease_until = :until {more}
-where number in ({which} limit :limit)
+_CLAIM = f"""
+update task set state = 'leased', deliveries = {_MORE.format(count="deliveries")},
+  handings = {_MORE.format(count="handings")},
+  woken = 0, token = random(), owner = :owner, leased_at = :now, lease_until = :until {{more}}
+where number in ({{which}} limit :limit)
 returning rank, number, token, id, cast(payload as blob), deliveries, handings, enqueued_at, priority,
   lapses
 """
@@ -46,7 +50,7 @@ CLAIM_READY = _CLAIM.format(
   order by rank, number""",
 )
 CLAIM_EXPIRED = _CLAIM.format(
-    more=", lapses = lapses + 1, history = "
+    more=f", lapses = {_MORE.format(count='lapses')}, history = "
     + _NOTE.format(line="'delivery ' || deliveries || ': the lease of ' || owner || ' ran out'"),
     which="""
   select number from task where queue = :queue and state = 'leased' and lease_until <= :now

@@ -256,7 +256,12 @@ async def _unavailable(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return refuse(error.status_code, error.detail, headers=error.headers)
+    said, headers = error.detail, error.headers or {}
+    if error.status_code == 404:
+        said = f"There is nothing at {request.url.path[:100]!r}; tasks are at /v1/tasks."
+    elif error.status_code == 405:
+        said = f"{request.method[:20]} is not for this address; it takes {headers.get('Allow')}."
+    return refuse(error.status_code, said, headers=error.headers)
 
 
 _HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
