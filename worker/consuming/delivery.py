@@ -99,6 +99,7 @@ class DeliveryDesk:
         lease = held.lease
         processing = TaskProcessing(
             queue=self._queue.name,
+            system=self._queue.system,
             task_id=lease.id,
             delivery=lease.deliveries,
             waited_seconds=max(0.0, self._wall() - lease.enqueued_at),

@@ -157,6 +157,7 @@ class ToolCaller:
                 made: Made = gone
             else:
                 made = await self._run(tool, call, effect, task, recorder)
+                operation.breaker_state = self._guards.state_of(tool)
             if isinstance(made, JobStarted):
                 operation.source, operation.status_code = str(Source.LIVE), 202
                 kept = self._taken_back(call, recorder, at=made.at)

@@ -65,6 +65,11 @@ class ToolGuards:
             )
         return found
 
+    def state_of(self, tool: Tool) -> str | None:
+        """The state of the breaker of a tool; None before anybody called it."""
+        guard = self._guards.find(tool.dependency)
+        return None if guard is None else guard.state
+
     async def call(
         self, tool: Tool, arguments: dict[str, Any], context: ToolContext, *, max_chars: int
     ) -> Outcome[Any]:

@@ -133,6 +133,7 @@ class ToolCalling(Operation):
     age_seconds: float | None = None
     retry_after_seconds: float | None = None
     truncated: bool = False
+    breaker_state: str | None = None  # after the call; None where it was not made
 
 
 @dataclass(slots=True)

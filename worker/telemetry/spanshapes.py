@@ -64,7 +64,7 @@ def _process(task: s.TaskProcessing) -> Shape:
     attributes = {
         k.MESSAGING_OPERATION: "process",
         k.MESSAGING_TYPE: "process",
-        k.MESSAGING_SYSTEM: task.system or "loopworker",
+        k.MESSAGING_SYSTEM: task.system,
         k.MESSAGING_DESTINATION: task.queue,
         k.MESSAGING_MESSAGE: task.task_id,
         k.MESSAGING_SIZE: task.body_bytes,
@@ -166,6 +166,7 @@ def _tool(call: s.ToolCalling) -> Shape:
         k.TOOL_CALL: call.call_id,
         k.AGENT: AGENT_NAME,
         k.DEPENDENCY: call.dependency,
+        k.BREAKER_STATE: call.breaker_state,
         k.RESULT_SOURCE: call.source,
         k.RESULT_REASON: call.reason,
         k.RESULT_AGE: call.age_seconds,
