@@ -21,14 +21,24 @@ def tool_messages(model):
 async def interrupted(worker, *events, task_id="t1"):
     """Leave the journal of a worker that died after these events, and hand the task in."""
     await worker._open()
-    task = Task(task_id, "send the mail")
+    await left_behind(worker, *events, task_id=task_id)
+    return await taken_up(worker, task_id)
+
+
+async def left_behind(worker, *events, task_id="t1"):
+    """Leave the journal of a worker that died after these events."""
     opened = await worker.store.open(task_id, owner="dead", lease_seconds=5)
     opening = Opening(Limits(), 60.0, 200)
+    task = Task(task_id, "send the mail")
     begun = open_run(task, opening, now=1_790_000_000.0, tools=worker.registry.names)
     begun = Started(**{f: getattr(begun, f) for f in begun.__slots__} | {"deadline": None})
     await worker.store.append(opened.run, [begun, *events])
     await worker.store.release(opened.run)
-    await worker.submit(task)
+
+
+async def taken_up(worker, task_id="t1"):
+    """Hand the task in, let the worker work, and return the result."""
+    await worker.submit(Task(task_id, "send the mail"))
     worker._working = asyncio.create_task(worker._work())
     result = await worker.result(task_id, wait_seconds=10)
     await worker.stop()

@@ -16,7 +16,7 @@ import time
 import warnings
 from pathlib import Path
 
-from worker import ToolContext, tool
+from worker import Job, ToolContext, tool
 
 FOLDER = Path(os.environ["EFFECTS"])
 SECRET = "door-key-7f3a9c"  # what must be seen nowhere
@@ -71,6 +71,45 @@ def reserve(ctx: ToolContext, text: str) -> str:
     if wanted("die-after-effect"):
         die()
     return f"reserved {text}"
+
+
+@tool(job=True)
+def render(ctx: ToolContext, text: str) -> Job:
+    """Begin to render something.
+
+    Args:
+        text: what to render
+    """
+    if wanted("die-before-effect"):
+        die()
+    happen("render", text, ctx.idempotency_key)
+    if wanted("die-after-effect"):
+        die()
+    return Job(f"job-{text}")
+
+
+@tool(job=True, effect="idempotent")
+def print_out(ctx: ToolContext, text: str) -> Job:
+    """Begin to print something; it goes by the key of its call.
+
+    Args:
+        text: what to print
+    """
+    happen("print_out", text, ctx.idempotency_key)
+    return Job()
+
+
+@tool(effect="write", requires_approval=True)
+def pay(ctx: ToolContext, text: str) -> str:
+    """Pay something, once somebody has allowed it.
+
+    Args:
+        text: what to pay
+    """
+    happen("pay", text, ctx.idempotency_key)
+    if wanted("die-after-effect"):
+        die()
+    return f"paid {text}"
 
 
 @tool

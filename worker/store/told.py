@@ -15,6 +15,7 @@ from worker.core.errors import (
 from worker.core.events import Event
 from worker.core.history import RawMessage
 from worker.core.task import Result
+from worker.store.mailbox import Mailbox
 from worker.store.port import (
     Keeper,
     Opened,
@@ -26,6 +27,7 @@ from worker.store.port import (
     Store,
     Turn,
 )
+from worker.store.told_mail import TelledMailbox
 from worker.telemetry.signals import RunTakenOver, StoreCall, WriteFenced
 from worker.telemetry.tell import Telemetry
 
@@ -40,8 +42,8 @@ class TelledStore:
     def __init__(self, store: Store, telemetry: Telemetry) -> None:
         self.inner = store
         self.system = store.system
-        self.mail = store.mail
         self._telemetry = telemetry
+        self.mail: Mailbox = TelledMailbox(store.mail, self._watch)
 
     def __repr__(self) -> str:
         return f"TelledStore({self.inner!r})"
