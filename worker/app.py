@@ -254,6 +254,7 @@ class Worker:
             interrupt=self.consumer.cancel,
             sessions=settings.session_options(),
             redactor=self.seen.redactor,
+            obstacle=self.consumer.obstacle,
         )
         self._prepare_metrics()
 
@@ -320,14 +321,10 @@ class Worker:
     def _ready(self) -> ReadyReport:
         if self.state != "running":
             return ReadyReport(False, self.state)
-        claimed = self.consumer.last_claim_at
-        if claimed is None:
-            return ReadyReport(False, "starting", "no claim has succeeded yet")
-        silent = time.monotonic() - claimed
-        busy = len(self.consumer.held) >= self.consumer.slots
-        if not busy and silent > 30.0 + self.settings.queue.poll_seconds:
-            return ReadyReport(False, "running", f"no claim has succeeded for {silent:.0f} s")
-        return ReadyReport(True, "running")
+        if self.consumer.last_claim_at is None:
+            return ReadyReport(False, "starting", self.consumer.claim_trouble() or "")
+        silence = self.consumer.claim_trouble()
+        return ReadyReport(silence is None, "running", silence or "")
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -146,6 +146,8 @@ async def _status(place: Any, options: argparse.Namespace) -> int:
         where = f" ({view.place})" if view.place and view.place != view.status else ""
         print(f"{view.status}{where}")
         _tell_steps(view.steps)
+        if view.why is not None and not view.waiting:
+            tell(f"loopworker: {one_line(view.why.text)}")
         for waiting in view.waiting:
             tell(f"loopworker: {told_of(waiting, options.id)}")
         return NOT_ANSWERED

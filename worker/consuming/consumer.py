@@ -17,6 +17,7 @@ from worker.telemetry.tell import Telemetry
 
 _CLAIM_MAX = 64  # leases in one claim: enough to amortise it, few enough to share with others
 _QUARANTINE_SECONDS = 1.0  # until a suspect that was turned away may ask again
+_SILENT_SECONDS = 30.0  # beyond the longest wait of a claim, until its silence means something
 _RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)  # between claims while the queue is away
 
 
@@ -83,6 +84,26 @@ class Consumer:
     def draining(self) -> bool:
         """Whether claiming has stopped for good."""
         return self._draining.is_set()
+
+    def claim_trouble(self) -> str | None:
+        """What is to be said of claims that do not succeed; None while all is well.
+
+        With every slot in use nobody claims, and that is well. May be called from any thread.
+        """
+        if self.last_claim_at is None:
+            return "no claim has succeeded yet"
+        seconds = self._clock() - self.last_claim_at
+        if len(self.held) >= self.slots or seconds <= _SILENT_SECONDS + self._poll_seconds:
+            return None
+        return f"no claim has succeeded for {seconds:.0f} s"
+
+    def obstacle(self) -> str | None:
+        """What keeps this worker from taking one task more, in words for who waits for that."""
+        if self.draining:
+            return "this worker drains"
+        if len(self.held) >= self.slots:
+            return f"all {self.slots} slots of this worker are in use"
+        return self.claim_trouble()
 
     def stop_claiming(self) -> None:
         """Claim no more; what runs goes on. Safe to call twice."""

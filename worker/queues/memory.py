@@ -12,8 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
-from worker.queues.memory_shelf import Row, Shelf, dead_letter_of, lease_of
-from worker.queues.port import MAX_DELIVERIES, Capabilities, DeadLetter, Depth, Lease, Ticket
+from worker.queues.memory_shelf import Row, Shelf, dead_letter_of, lease_of, place_of
+from worker.queues.port import (
+    MAX_DELIVERIES,
+    Capabilities,
+    DeadLetter,
+    Depth,
+    Lease,
+    Place,
+    Ticket,
+)
 from worker.queues.reasons import delivered_too_often, handed_back
 
 Clock = Callable[[], float]
@@ -230,6 +238,11 @@ class MemoryQueue:
             return None
         expired = row.state == "leased" and row.lease_until <= now
         return "ready" if expired else row.state
+
+    async def place(self, task_id: str) -> Place | None:
+        """See the port: where a task is, and why."""
+        state = await self.state(task_id)
+        return None if state is None else place_of(self._shelf.rows[task_id], state)
 
     async def body(self, task_id: str) -> bytes | None:
         """See the port: what was put."""

@@ -6,7 +6,8 @@ import asyncio
 import heapq
 from dataclasses import dataclass, field
 
-from worker.queues.port import AGEING_SECONDS, DeadLetter, Lease
+from worker.queues.places import place_from
+from worker.queues.port import AGEING_SECONDS, DeadLetter, Lease, Place
 from worker.queues.reasons import HISTORY_MAX, lease_ran_out
 
 
@@ -107,6 +108,19 @@ def lease_of(row: Row, expires_at: float) -> Lease:
         expires_at=expires_at,
         priority=row.priority,
         lapses=row.lapses,
+    )
+
+
+def place_of(row: Row, state: str) -> Place:
+    """Where a row is, and why; `state` is what it comes to at this moment."""
+    return place_from(
+        row.state,
+        state,
+        ready_at=row.ready_at,
+        lease_until=row.lease_until,
+        owner=row.owner,
+        deliveries=row.deliveries,
+        last_line=row.history[-1] if row.history else "",
     )
 
 

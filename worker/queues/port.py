@@ -52,6 +52,23 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a task is and why, for a person. `state` is a word of `depth`, or done.
+
+    `until` is when a delayed or parked task is due or when a lease runs out, `since` when a ready
+    one became ready, wall clock seconds; `owner` is who has the lease. `note` is what was said when
+    the task was last handed back, empty before that.
+    """
+
+    state: str
+    since: float | None = None
+    until: float | None = None
+    owner: str = ""
+    deliveries: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Depth:
     """How many tasks are in which state; ages in seconds, None when there are none."""
 
@@ -119,7 +136,8 @@ class Queue(Protocol):
     that is woken while it is leased is ready as soon as that lease parks it: no wake is missed. Q32 who listens by
     `on_dead` is told of each task that a claim of this queue object gives up, as soon as it has,
     also while that claim waits on. Q33 `extend_many` may be called from the event loop of another
-    thread, and comes back while that of the queue is blocked.
+    thread, and comes back while that of the queue is blocked. Q34 `place` agrees with `state`,
+    and tells since when or until when that is, whose the lease is, and why the task came back.
 
     A lease whose time has run out counts as ready. `nack(counted=False)` with a delay parks,
     `nack(counted=True)` with a delay postpones; `depth` tells the two apart.
@@ -203,6 +221,13 @@ class Queue(Protocol):
 
     async def state(self, task_id: str) -> str | None:
         """Where a task is: ready, delayed, leased, parked, dead or done.
+
+        None when the engine does not know the task, or cannot look for one.
+        """
+        ...
+
+    async def place(self, task_id: str) -> Place | None:
+        """Where a task is, and why it waits there; for whoever asks after it.
 
         None when the engine does not know the task, or cannot look for one.
         """

@@ -12,12 +12,23 @@ def delivered_too_often(deliveries: int) -> str:
 
 def lease_ran_out(*, delivery: int, owner: str) -> str:
     """The history line of an owner that went silent."""
-    return f"delivery {delivery}: the lease of {owner} ran out"
+    return f"delivery {delivery}: {ran_out(owner)}"
+
+
+def ran_out(owner: str) -> str:
+    """What is said of an owner that went silent."""
+    return f"the lease of {owner} ran out"
 
 
 def handed_back(*, delivery: int, reason: str) -> str:
     """The history line of a nack."""
     return f"delivery {delivery}: {reason}"
+
+
+def note_of(line: str) -> str:
+    """What a history line says, without the number of the delivery."""
+    head, _, said = line.partition(": ")
+    return said if head.startswith("delivery ") else line
 
 
 def readable(text: str) -> str:

@@ -22,10 +22,18 @@ from typing import Any, TypeVar
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, WorkerError
 from worker.queues import sqlite_statements as sql
-from worker.queues.port import MAX_DELIVERIES, Capabilities, DeadLetter, Depth, Lease, Ticket
+from worker.queues.port import (
+    MAX_DELIVERIES,
+    Capabilities,
+    DeadLetter,
+    Depth,
+    Lease,
+    Place,
+    Ticket,
+)
 from worker.queues.reasons import readable
 from worker.queues.sqlite_changes import PRUNE_BATCH, Rows
-from worker.queues.sqlite_rows import NEVER, Claimed, lease_key
+from worker.queues.sqlite_rows import NEVER, Claimed, lease_key, place_of
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 
@@ -156,6 +164,12 @@ class SqliteQueue:
         """See the port: where a task is."""
         values = {"now": self._clock(), "queue": self.name, "id": readable(task_id)}
         return next((str(state) for (state,) in await self._read(sql.STATE, values)), None)
+
+    async def place(self, task_id: str) -> Place | None:
+        """See the port: where a task is, and why."""
+        values = {"now": self._clock(), "queue": self.name, "id": readable(task_id)}
+        rows = await self._read(sql.PLACE, values)
+        return place_of(rows[0]) if rows else None
 
     async def body(self, task_id: str) -> bytes | None:
         """See the port: what was put."""

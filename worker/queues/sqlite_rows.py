@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from worker.queues.port import Lease
+from worker.queues.places import place_from
+from worker.queues.port import Lease, Place
 
 NEVER = float("inf")
 
@@ -40,4 +41,18 @@ def lease_of(row: Any, expires_at: float) -> Lease:
         expires_at=expires_at,
         priority=priority,
         lapses=lapses,
+    )
+
+
+def place_of(row: Any) -> Place:
+    """Where a task is, from what PLACE returns."""
+    written, state, ready_at, lease_until, owner, deliveries, last_line = row
+    return place_from(
+        written,
+        state,
+        ready_at=ready_at,
+        lease_until=lease_until,
+        owner=owner,
+        deliveries=deliveries,
+        last_line=last_line,
     )

@@ -107,6 +107,12 @@ select case when (state = 'leased' and lease_until <= :now)
     or (state in ('delayed', 'parked') and ready_at <= :now) then 'ready' else state end
 from task where queue = :queue and id = :id
 """
+PLACE = """
+select state, case when (state = 'leased' and lease_until <= :now)
+    or (state in ('delayed', 'parked') and ready_at <= :now) then 'ready' else state end,
+  ready_at, coalesce(lease_until, 0), owner, deliveries, coalesce(json_extract(history, '$[#-1]'), '')
+from task where queue = :queue and id = :id
+"""
 BODY = """
 select cast(payload as blob) from task where queue = ? and id = ? and state != 'done'
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
-from worker.queues.port import Capabilities, DeadLetter, Depth, Lease, Queue, Ticket
+from worker.queues.port import Capabilities, DeadLetter, Depth, Lease, Place, Queue, Ticket
 from worker.telemetry.signals import QueueCall
 from worker.telemetry.tell import Telemetry
 
@@ -98,6 +98,10 @@ class TelledQueue:
     async def state(self, task_id: str) -> str | None:
         """See the port."""
         return await self.inner.state(task_id)
+
+    async def place(self, task_id: str) -> Place | None:
+        """See the port."""
+        return await self.inner.place(task_id)
 
     async def body(self, task_id: str) -> bytes | None:
         """See the port."""

@@ -1,7 +1,7 @@
 """The contracts of the journal, the results, the sessions and the last good values.
 
 Each numbered sentence is a test of `worker/testing/store_suite.py` (J8, J20: store_pruning;
-J22, J23: store_renewing; S: store_sessions, session_line), run against every engine.
+J18: store_views; J22, J23: store_renewing; S: store_sessions, session_line), run against every engine.
 """
 
 from __future__ import annotations

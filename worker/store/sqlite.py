@@ -28,7 +28,7 @@ from worker.store.port import (
 )
 from worker.store.sqlite_lastgood import LAST_GOOD_MAX, LastGoodTable
 from worker.store.sqlite_mail import SqliteMailbox
-from worker.store.sqlite_rows import lost, ours, readable, view_of
+from worker.store.sqlite_rows import lost, ours, read_view, readable, view_of
 
 AT_ONCE_BYTES = 64 * 1024  # an append of more pages is left to the writer thread
 FEW = 16  # so many runs are renewed in the caller's thread
@@ -165,18 +165,9 @@ class SqliteStore:
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
         """See the port: a run for operators."""
-
-        def look(connection: sqlite3.Connection) -> tuple[Any, list[Any]] | None:
-            row = connection.execute(sql.VIEW, (readable(task_id),)).fetchone()
-            if row is None:
-                return None
-            after = min(after_seq, 2**62) + 1
-            return row, connection.execute(
-                sql.EVENTS_AFTER, {"run": row[-1], "after": after}
-            ).fetchall()
-
-        found = await ours(self._file.read(look))
-        return None if found is None else view_of(found[0], found[1], after_seq)
+        name = readable(task_id)
+        found = await ours(self._file.read(lambda c: read_view(c, name, after_seq)))
+        return None if found is None else view_of(*found, after_seq)
 
     async def recent(self, *, limit: int = 50) -> Sequence[RunView]:
         """See the port: the runs that changed last."""

@@ -8,9 +8,23 @@ from typing import Any, TypeVar
 
 from worker.core.errors import LeaseLost, StoreUnavailable
 from worker.store import codec
+from worker.store import sqlite_statements as sql
 from worker.store.port import RunView
 
 T = TypeVar("T")
+EVENTS_MAX = (1 << 24) - 1  # what fits into the number of an event
+
+
+def read_view(
+    connection: sqlite3.Connection, task_id: str, after_seq: int
+) -> tuple[Any, list[Any]] | None:
+    """The row of a run and its batches after a number, in one go; for `view_of`."""
+    row = connection.execute(sql.VIEW, (task_id,)).fetchone()
+    if row is None:
+        return None
+    after = min(max(after_seq, -1) + 1, EVENTS_MAX)
+    batches = connection.execute(sql.EVENTS_AFTER, {"run": row[-1], "after": after})
+    return row, batches.fetchall()
 
 
 def view_of(row: Any, batches: list[Any], after_seq: int) -> RunView:

@@ -18,9 +18,16 @@ update run set state = 'open', epoch = epoch + 1, owner = ?, lease_until = ?, up
 where number = ?
 """
 EVENTS = f"select body from event where {_OF_RUN} order by number"
-EVENTS_AFTER = f"""
+# It begins at the batch that holds the first one wanted: to poll a long run costs what is new.
+EVENTS_AFTER = """
 select number & 16777215, body from event
-where {_OF_RUN} and (number & 16777215) + count > :after order by number
+where number between
+  coalesce((
+    select max(number) from event where number between :run << 24 and :run << 24 | :after),
+    :run << 24)
+  and :run << 24 | 16777215
+  and (number & 16777215) + count > :after
+order by number
 """
 
 APPEND = """

@@ -25,10 +25,11 @@ from worker.queues.port import AGEING_SECONDS, Depth, Queue, Ticket
 from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
 from worker.testing.queue_case import QueueCase
 from worker.testing.queue_leases import QueueLeases
+from worker.testing.queue_looking import QueueLooking
 from worker.testing.queue_waking import QueueWaking
 
 
-class QueueSuite(QueueLeases, QueueWaking):
+class QueueSuite(QueueLeases, QueueLooking, QueueWaking):
     """Every sentence of the contract of a queue, as a test with its number."""
 
     async def test_q12_one_id_one_task(self, queue: Queue, harness: QueueHarness) -> None:

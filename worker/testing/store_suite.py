@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from worker.core.errors import IllegalEvent, LeaseLost, RunBusy, StoreUnavailable
-from worker.core.events import Ended, Event, Started, ToolStarted
+from worker.core.events import Ended, Event, Started
 from worker.core.task import Result
 from worker.store import codec
 from worker.store.port import Run, Store
@@ -24,6 +22,7 @@ from worker.testing.store_mail import StoreMail
 from worker.testing.store_pruning import StorePruning
 from worker.testing.store_renewing import StoreRenewing
 from worker.testing.store_sessions import StoreSessions
+from worker.testing.store_views import StoreViews
 
 STARTED = Started(
     at=1.5,
@@ -37,7 +36,7 @@ STARTED = Started(
 )
 
 
-class StoreSuite(StorePruning, StoreRenewing, StoreMail, StoreSessions, SessionLine):
+class StoreSuite(StorePruning, StoreRenewing, StoreViews, StoreMail, StoreSessions, SessionLine):
     """Every sentence of the contracts, as a test with its number."""
 
     async def take_over(self, store: Store, harness: StoreHarness) -> Run:
@@ -309,34 +308,6 @@ class StoreSuite(StorePruning, StoreRenewing, StoreMail, StoreSessions, SessionL
         assert (await self.begin(store)).redrives == 3
         (recent,) = await store.recent()
         assert recent.redrives == 3
-
-    async def test_j18_view(self, store: Store, harness: StoreHarness) -> None:
-        """A view shows state, owner and the events after a number; recent, what changed last."""
-        run = await self.begin(store, "a")
-        await store.append(run, [note(0), ToolStarted(at=1.0, call_id="c", idempotency_key="k")])
-        await store.append(run, [note(2)])
-        await harness.pass_time(2)
-        await store.finish(
-            await self.begin(store, "b"), [], Result(task_id="b", status="completed")
-        )
-
-        view = await store.view("a", after_seq=0)
-        assert view is not None
-        assert (view.state, view.owner, view.epoch) == ("open", "w1", run.epoch)
-        assert [event["seq"] for event in view.events] == [1, 2]
-        assert view.events[0]["kind"] == "tool_started"
-        assert view.events[0]["data"]["idempotency_key"] == "k"
-        assert await store.view("unknown") is None
-        assert self.names(await store.recent()) == ["b", "a"]
-        await harness.pass_time(2)
-        await store.append(run, [note(3)])
-        assert self.names(await store.recent()) == ["a", "b"]
-        assert self.names(await store.recent(limit=1)) == ["a"]
-
-    def names(self, views: Sequence[Any]) -> list[str]:
-        """The ids of what `recent` shows, which comes without events."""
-        assert all(view.events == () for view in views)
-        return [view.id for view in views]
 
     async def test_j19_renew_many(self, store: Store, harness: StoreHarness) -> None:
         """One heartbeat keeps every run that is still owned, and names the lost ones."""

@@ -16,13 +16,24 @@ from worker.core.errors import QueueFull, RunBusy, StoreUnavailable, TaskInvalid
 from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
 from worker.intake import MAX_TASK_BYTES, check_reply_to, read_task, too_large
-from worker.queues.port import AGEING_SECONDS, Queue, Ticket
+from worker.queues.port import AGEING_SECONDS, Place, Queue, Ticket
 from worker.store.port import BEYOND_ALL_EVENTS, RunView, SessionClaim, Store
 from worker.telemetry.redact import Redactor
 from worker.waking import wake
-from worker.web.bounds import steps_to_wire
+from worker.web.bounds import StepCounts
 from worker.web.callingoff import CallingOff
 from worker.web.waiting import WaitingDesk
+from worker.web.whys import (
+    Receiving,
+    Why,
+    receiving_of,
+    why_cancelling,
+    why_hidden,
+    why_in_line,
+    why_in_work,
+    why_ready,
+    why_waiting_for_calls,
+)
 
 QUEUED = "queued"
 RUNNING = "running"
@@ -45,6 +56,7 @@ class TaskView:
     """Where a task is: queued, running, cancelling or finished, and its result once there is one.
 
     `place` is the queue's word (ready, delayed, parked, leased, dead, done), where it has one.
+    `steps` are the steps taken, their bound and its reason, where the run was asked for them.
     """
 
     id: str
@@ -53,6 +65,8 @@ class TaskView:
     run: RunView | None = None
     result: Result | None = None
     waiting: tuple[dict[str, Any], ...] = ()  # what its calls, or all of it, wait for
+    why: Why | None = None
+    steps: dict[str, Any] | None = None
 
     def to_wire(self) -> dict[str, Any]:
         """Write it as the JSON object that the API and `status --json` show."""
@@ -65,13 +79,9 @@ class TaskView:
             "updated_at": rfc3339(self.run.updated_at) if self.run else None,
             "steps": self.steps,
             "waiting": list(self.waiting),
+            "why": self.why.to_wire() if self.why else None,
             "result": result_to_wire(self.result) if self.result else None,
         }
-
-    @property
-    def steps(self) -> dict[str, Any] | None:
-        """The steps taken, their bound and its reason, where the events were looked at."""
-        return steps_to_wire(self.run.events) if self.run else None
 
 
 class Desk:
@@ -80,7 +90,8 @@ class Desk:
 
     `publish` hands a result to the queue that a task names in `reply_to`. With `sessions`, tasks of
     one session have their places from the moment in which they are handed in, and a cancelled one
-    leaves word. `waiting` is the desk for what runs wait for.
+    leaves word. `waiting` is the desk for what runs wait for. `obstacle` says what keeps the worker
+    behind this desk from taking tasks; without a worker the queue is looked at instead.
     """
 
     def __init__(
@@ -96,6 +107,7 @@ class Desk:
         interrupt: Callable[[str], object] | None = None,
         sessions: SessionOptions | None = None,
         redactor: Redactor | None = None,
+        obstacle: Callable[[], str | None] | None = None,
     ) -> None:
         self.waiting = WaitingDesk(queue, journal, now=now, redactor=redactor)
         self._queue = queue
@@ -115,6 +127,8 @@ class Desk:
             leave=self.waiting.leave,
             sessions=sessions,
         )
+        self._obstacle = obstacle
+        self._counts = StepCounts(journal)
 
     async def submit(
         self, body: bytes, *, content_type: str | None = None, traceparent: str | None = None
@@ -152,28 +166,52 @@ class Desk:
             return  # it is in the queue: then it gets its place when a worker opens it
 
     async def look(self, task_id: str, *, with_steps: bool = False) -> TaskView | None:
-        """Say where a task is; None when neither queue nor journal has heard of it.
+        """Say where a task is and why; None when neither queue nor journal has heard of it.
 
-        `with_steps` reads the events of its run as well: that costs more the longer it is.
+        `with_steps` reads the events of its run as well, those that no look has read before.
         """
-        after = -1 if with_steps else BEYOND_ALL_EVENTS
-        run = await self._journal.view(task_id, after_seq=after)
+        if with_steps:
+            run, steps = await self._counts.look(task_id)
+        else:
+            run, steps = await self._journal.view(task_id, after_seq=BEYOND_ALL_EVENTS), None
         result = run.result if run else None
         result = result or await self._journal.result(task_id)
-        place = await self._queue.state(task_id)
+        place = await self._queue.place(task_id)
+        word = place.state if place is not None else None
         if result is not None:
-            return TaskView(task_id, FINISHED, place, run, result)
+            return TaskView(task_id, FINISHED, word, run, result, steps=steps)
         # Asked of open runs alone: whatever else is cancelled has its result at once.
         if run and run.state == "open" and await self._journal.cancel_requested(task_id):
-            return TaskView(task_id, CANCELLING, place, run)
+            why = why_cancelling(run.owner)
+            return TaskView(task_id, CANCELLING, word, run, why=why, steps=steps)
+        if place is None and run is None:
+            return None
+        if word is not None:
+            status = _QUEUE_WORDS.get(word, QUEUED)
+        else:
+            status = RUNNING if run and run.state == "open" else QUEUED
         waiting = tuple(await self._waits(task_id, run))
-        if place is not None:
-            status = _QUEUE_WORDS.get(place, QUEUED)
-            return TaskView(task_id, status, place, run, waiting=waiting)
-        if run is not None:
-            status = RUNNING if run.state == "open" else QUEUED
-            return TaskView(task_id, status, None, run, waiting=waiting)
-        return None
+        view = TaskView(task_id, status, word, run, waiting=waiting, steps=steps)
+        return replace(view, why=await self._why(view, place))
+
+    async def _why(self, view: TaskView, place: Place | None) -> Why | None:
+        if view.status == RUNNING:
+            return why_in_work(view.run.owner if view.run else None, place)
+        if place is None or view.status != QUEUED:
+            return None
+        if place.state == "ready":
+            return why_ready(place, await self._receiving(), now=self._now())
+        session = next((one for one in view.waiting if one["kind"] == "session"), None)
+        if session is not None or place.note == "session busy":
+            return why_in_line(session, place.until)
+        if view.waiting and place.note in ("approval", "job"):
+            return why_waiting_for_calls(view.waiting, place.until)
+        return why_hidden(place, owner=view.run.owner if view.run else None)
+
+    async def _receiving(self) -> Receiving:
+        if self._obstacle is None:
+            return receiving_of(await self._queue.depth())
+        return Receiving(self._obstacle())
 
     async def _waits(self, task_id: str, run: RunView | None) -> list[dict[str, Any]]:
         """What a task waits for: calls of its run, and its session when another task has it."""
