@@ -74,7 +74,7 @@ def test_degraded_answer_says_so(asked):
 
     assert ran.code == 0
     assert "行情暂不可用" in ran.out
-    assert "degraded: get_stock_price: stub" in ran.err
+    assert ran.err == "loopworker: degraded: get_stock_price: stub (not_configured)\n"
 
 
 def test_tools_of_a_file_are_offered(asked, tmp_path):

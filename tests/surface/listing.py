@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.surface import settingstable
+
 FOLDER = Path(__file__).parent
 
 
@@ -159,6 +161,7 @@ def main() -> None:
     """Write every list anew."""
     for name in SURFACES:
         (FOLDER / f"{name}.txt").write_text(text_of_surface(name), "utf-8")
+    settingstable.PAGE.write_text(settingstable.page(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.surface import settingstable
 from tests.surface.listing import FOLDER, SURFACES, text_of_surface
 
 
@@ -14,3 +15,16 @@ def test_a_surface_is_as_it_is_written_down(name):
     `python -m tests.surface.listing` writes all of them.
     """
     assert text_of_surface(name) == (FOLDER / f"{name}.txt").read_text("utf-8")
+
+
+def test_the_page_of_settings_tells_all_of_them():
+    """Every setting is on the page, with its default and what it is for.
+
+    `python -m tests.surface.listing` writes it.
+    """
+    page = settingstable.page()
+
+    assert page == settingstable.PAGE.read_text("utf-8")
+    assert page.count("| `LOOPWORKER_") > 80
+    assert "|  |  |" not in page
+    assert not [line for line in page.splitlines() if line.endswith("|  |")]

@@ -199,7 +199,12 @@ async def test_steps_are_told_with_their_bound_and_its_reason(house, client):
     changes = [StepsChanged(NOW, 9, "adaptive: 1 of 1 steps failed"), StepsChanged(NOW, 10, "two")]
     await house.store.append(run, [calls("price"), returned(0), *changes])
     changed = (await client.get("/v1/tasks/t")).json()["steps"]
+    stopped = (await client.delete("/v1/tasks/t")).json()["steps"]
+    await house.store.finish(run, [], Result("t", "completed", "42"))
+    finished = (await client.delete("/v1/tasks/t")).json()
 
+    assert stopped == changed == finished["steps"]
+    assert finished["status"] == "finished"
     assert begun == {"taken": 0, "max": 8, "reason": "setting", "changes": []}
     assert (changed["taken"], changed["max"], changed["reason"]) == (1, 10, "setting; two")
     assert [change["max"] for change in changed["changes"]] == [9, 10]

@@ -30,7 +30,8 @@ OPENAI_API_KEY). Without one, try the offline stand-in:
   python -m worker.model.offline --port 8091 &
   LOOPWORKER_MODEL_URL=http://127.0.0.1:8091/v1 loopworker ask "现在几点?"
 
-The answer goes to stdout, progress (on a terminal) and logs to stderr. Nothing is kept, unless
+The answer goes to stdout, progress (on a terminal) and what it lacks to stderr; lines of the log as
+well when LOOPWORKER_LOG_LEVEL asks for them. Nothing is kept, unless
 LOOPWORKER_QUEUE_URL or LOOPWORKER_STORE_URL names a place, or --session names a conversation (then
 in loopworker.db, as with `run`).
 
@@ -112,7 +113,7 @@ def adjusted(loaded: Loaded, *, tools: str | None, keeps: bool = False) -> Loade
     if not keeps and not {("queue_url",), ("store_url",)} & set(sources):
         changes["queue_url"] = "memory://"
     if ("log_level",) not in sources:
-        changes["log_level"] = "error" if sys.stderr.isatty() else "warning"
+        changes["log_level"] = "error"  # what the answer lacks is said in words, after it
         if sys.stderr.isatty() and ("log_format",) not in sources:
             changes["log_format"] = "console"
     settings = loaded.settings.model_copy(update=changes)

@@ -127,9 +127,11 @@ class Api:
 
     async def cancel(self, request: Request) -> Response:
         """DELETE /v1/tasks/{id}: 200 when it is over, 202 when its worker will see it soon."""
-        view = await self._desk.cancel(request.path_params["task_id"])
+        task_id = request.path_params["task_id"]
+        view = await self._desk.cancel(task_id)
         if view is None:
             return _no_task()
+        view = await self._desk.look(task_id, with_steps=True) or view
         return reply(view.to_wire(), code=202 if view.status == CANCELLING else 200)
 
     async def watch(self, request: Request) -> ASGIApp | Response:
