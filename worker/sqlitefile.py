@@ -51,7 +51,7 @@ BATCH_MAX = 256  # jobs in one transaction: bounds how long other processes wait
 IDLE_SECONDS = 1.0  # after so long without a write the log is folded into the file
 WAL_BYTES_MAX = 16 * 1024 * 1024  # beyond it we ask for a truncation even under load
 AT_ONCE_MAX = 256  # writes in callers' threads between two of the writer's, which tends the log
-SLOW_SECONDS = 0.005  # a write at once that takes longer than this has met a busy disk
+SLOW_SECONDS = 0.05  # a write at once that takes longer has met a busy disk, and not a busy machine
 REST_SECONDS = 1.0  # for which the writer thread does everything then
 CHECKPOINT_PAGES = 1000  # so long a log the writer thread folds into the file after its commit
 

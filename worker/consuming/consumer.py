@@ -58,7 +58,7 @@ class Consumer:
         self._clock = clock
         self._suspect_after = suspect_after
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._claiming: asyncio.Task[list[Lease]] | None = None
+        self._claiming: asyncio.Task[None] | None = None  # who waits for a claim now
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = asyncio.Event()
         self._dying = True  # until somebody asks for a drain: what ends before that is none
@@ -110,8 +110,9 @@ class Consumer:
         self._dying = False
         self._draining.set()
         self._changed.set()
-        if self._claiming is not None:
-            self._claiming.cancel()  # it may wait for long yet, and then get what it must not have
+        waiting, self._claiming = self._claiming, None
+        if waiting is not None:
+            waiting.cancel()  # it may wait for long yet, and then get what it must not have
 
     def cancel(self, task_id: str) -> None:
         """Let a run of this process see at once that it is cancelled, as the journal has noted."""
@@ -175,16 +176,18 @@ class Consumer:
             wait_seconds=0.0 if is_first else self._poll_seconds,
             limit=min(self.slots - len(self._tasks), _CLAIM_MAX),
         )
-        # A task of its own, so that a drain can end the wait and nothing else.
-        self._claiming = asyncio.create_task(claim, name="claim")
+        this = self._claiming = asyncio.current_task()
+        assert this is not None
         try:
-            return await self._claiming
+            return await claim
         except asyncio.CancelledError:
-            this = asyncio.current_task()
-            if not self.draining or (this is not None and this.cancelling()):
+            # By a drain, which ends this wait and nothing else, or by somebody else as well?
+            if self._claiming is not None or this.cancelling() > 1:
                 raise
             return []
         finally:
+            if self._claiming is None:
+                this.uncancel()
             self._claiming = None
 
     async def _admitted(self, leases: list[Lease]) -> list[Lease]:

@@ -5,6 +5,9 @@ inside an `asyncio.timeout`, but nobody has to go on waiting for a task. After i
 is cancelled, given a short grace, and then left behind. A sync tool runs in a thread with the
 caller's context variables and is left behind at once: nothing can stop it.
 
+Our own calls of the model keep their time limit and end when they are cancelled; they are awaited
+as they are, because a task and its timer cost more than the rest of the guard.
+
 Whatever was left behind keeps its slot of the bulkhead until it really ends.
 """
 
@@ -52,12 +55,24 @@ class Runner:
         self._threads: Threads | None = None  # most guards never need one
         self._left_behind: set[object] = bulkhead.left_behind if bulkhead else set()
 
-    async def run(self, function: Callable[[AttemptInfo], Any], info: AttemptInfo) -> Any:
+    async def run(
+        self,
+        function: Callable[[AttemptInfo], Any],
+        info: AttemptInfo,
+        *,
+        is_trusted: bool = False,
+    ) -> Any:
         """Call `function(info)`, awaiting what it returns if need be, within its time limit.
 
         Raises what it raises, AttemptTimeout, or ToolSelfCancelled. Cancelled: the work is
-        cancelled too, and left behind if it does not end within the grace.
+        cancelled too, and left behind if it does not end within the grace. `is_trusted`: it is
+        async and sees to all of that itself, so it is awaited where we are.
         """
+        if is_trusted:
+            try:
+                return await function(info)
+            finally:
+                self._end_slot()
         if not is_async(function):
             return await self._run_in_thread(function, info)
         return await self._run_task(_contained(function, info), info.timeout_seconds)

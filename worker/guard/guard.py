@@ -187,7 +187,9 @@ class Guard:
     async def _run(self, call: _Call, permit: Permit, *, began: float, limit: float) -> Tried:
         ruling, slow = CANCELLED, False
         try:
-            value = await self._runner.run(call.attempt, call.start(limit))
+            value = await self._runner.run(
+                call.attempt, call.start(limit), is_trusted=call.policy.is_trusted
+            )
         except Exception as error:
             ruling = self._rule(error, call.policy, limit)
             call.sent = call.sent or ruling.sent

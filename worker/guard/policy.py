@@ -135,6 +135,9 @@ class CallPolicy:
     fallback: Fallback | None = None
     classify: Classify | None = None
     throttle_wait_seconds: float = 0.0  # how long a call sits out a Retry-After before it starts
+    # The attempt is async, keeps its time limit and ends when it is cancelled: our own code, which
+    # needs no task to be left behind in.
+    is_trusted: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work. Raises ConfigError."""

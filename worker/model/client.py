@@ -204,6 +204,7 @@ class ChatModel:
             backoff_seconds_max=max(options.backoff_seconds, options.backoff_seconds_max),
             classify=partial(classify, patience_seconds=options.patience_seconds),
             throttle_wait_seconds=options.patience_seconds,
+            is_trusted=True,
         )
 
 
@@ -218,7 +219,10 @@ class _Asked:
         self.first_chunk_seconds: float | None = None
 
     async def attempt(self, info: AttemptInfo) -> Reply:
-        """Send the request, and again at once for each quirk that is learned on the way."""
+        """Send the request, and again at once for each quirk that is learned on the way.
+
+        Trusted by the guard: the HTTP client cuts it off at the time limit.
+        """
         self.made += 1
         ends = self.model.clock() + info.timeout_seconds
         quirks = self.model.quirks

@@ -3,7 +3,8 @@
 Log lines and spans both go through an `Outbox`. Whoever puts something returns at once; when the
 outlet is blocked (a full pipe, a dead collector) the queue fills, further items are dropped and
 counted, and the worker goes on. Items are handed over in batches: the thread sleeps a little after
-the first one, so that a busy worker wakes it tens of times a second and not thousands.
+the first one, and goes on looking by itself while there is something each time. So a busy worker
+never wakes it, which would cost more than the items.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Outbox:
                 fits = True
                 self._items.append(item)
                 self._weight += weight
-                self._empty.clear()
+                if self._empty.is_set():
+                    self._empty.clear()
         if not fits:
             self.lose("queue_full", 1)
             return False
@@ -133,15 +135,17 @@ class Outbox:
                 self._thread.start()
 
     def _run(self) -> None:
-        while True:
+        while not self._closing or self._items:
             self._wake.wait()
             self._hurry.wait(self.limits.delay_seconds)
             self._hurry.clear()
-            self._wake.clear()
-            while batch := self._take():
-                self._hand_over(batch)
-            if self._closing:
-                return
+            if self._items:
+                while batch := self._take():
+                    self._hand_over(batch)
+            else:
+                self._wake.clear()
+                if self._items or self._closing:  # put meanwhile, by somebody who saw us awake
+                    self._wake.set()
 
     def _take(self) -> list[Any]:
         with self._lock:
