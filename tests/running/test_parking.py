@@ -111,6 +111,28 @@ async def test_a_sequential_group_waits_behind_the_call_that_waits(start):
         assert log == ["file a", "sign b", "file c"]
 
 
+async def test_parked_runs_are_measured(start):
+    """They show as parked tasks, and count as runs only once they end."""
+
+    async def page():
+        await worker.housekeeper.once()
+        return worker.seen.metrics.render()[0].decode()
+
+    async with start(ASKS, answer("ok"), tools=[refunding([])]) as worker:
+        task_id = await worker.submit("refund CN1")
+        await parked(worker, task_id)
+        before = await page()
+        await decide(worker, task_id)
+        await worker.result(task_id, wait_seconds=10)
+        after = await page()
+
+    assert 'loopworker_queue_tasks{queue="tasks",state="parked"} 1.0' in before
+    assert 'loopworker_runs_total{reason="completed",status="success"} 0.0' in before
+    assert 'loopworker_runs_total{reason="error",status="error"} 0.0' in before
+    assert 'loopworker_queue_tasks{queue="tasks",state="parked"} 0.0' in after
+    assert 'loopworker_runs_total{reason="completed",status="success"} 1.0' in after
+
+
 @pytest.mark.slow
 async def test_many_parked_runs_hold_no_memory(start, tmp_path):
     """Two thousand runs that wait cost the worker nothing, and a fresh task is answered at once."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.web.house import NOW, calls, returned, started
 from worker.core.events import (
+    ApprovalAsked,
     Away,
+    Decided,
     Event,
+    JobStarted,
     ModelFailed,
     NoteAdded,
     Parked,
@@ -88,6 +92,38 @@ def test_resumed_run_names_the_delivery():
     lines = Narrator().tell(as_viewed([started("en"), Resumed(NOW, 2)]))
 
     assert lines[-1].content == "Taken up again (delivery 2)"
+
+
+@pytest.mark.parametrize(
+    ("language", "lines"),
+    [
+        ("en", ["get_stock_price needs an approval", "Waiting: a person has to approve"]),
+        ("zh", ["get_stock_price 需要有人批准", "等待中:需要有人批准"]),
+    ],
+)
+def test_what_a_run_waits_for_is_told(language, lines):
+    """That a person has to allow a call, and that the run waits for it."""
+    events = [ApprovalAsked(NOW, "call_0", "sha256:0", NOW + 9), Parked(NOW, "approval")]
+    told = Narrator().tell(as_viewed([started(language), calls("get_stock_price"), *events]))
+
+    assert [line.content for line in told[2:]] == lines
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (Decided(NOW, "call_0", True, "sha256:0", "ann"), "get_stock_price was approved by ann"),
+        (Decided(NOW, "call_0", False, "sha256:0", "ann"), "get_stock_price was denied by ann"),
+        (JobStarted(NOW, "call_0", "h", NOW + 9), "get_stock_price began a job"),
+        (Parked(NOW, "job"), "Waiting: the result of a job"),
+        (Parked(NOW, "a reason of a newer worker"), "Waiting: a reason of a newer worker"),
+    ],
+)
+def test_news_of_a_waiting_call_is_told(event, line):
+    """Who decided, and that a job began."""
+    told = Narrator().tell(as_viewed([started("en"), calls("get_stock_price"), event]))
+
+    assert told[-1].content == line
 
 
 def test_event_of_a_newer_worker_is_passed_over():
