@@ -144,3 +144,15 @@ def test_end_without_an_answer_says_why():
 
     assert narrator.end(result).content == "结束,没有答案:deadline (600 s)"
     assert narrator.end(dataclasses.replace(result, answer="半")).content == "半"
+
+
+def test_an_error_that_degrades_nothing_is_not_called_degraded():
+    """What the model did wrong, or the tool said in its own words, is told as an error."""
+    mistake = returned(0, source=Source.ERROR, reason="invalid_arguments")
+    failure = returned(0, source=Source.ERROR, reason="timeout", dependency_failed=True)
+    lines = Narrator().tell(as_viewed([started("en"), calls("get_price"), mistake, failure]))
+
+    assert [line.content for line in lines[-2:]] == [
+        "get_price returned an error: invalid_arguments",
+        "get_price degraded: error, timeout",
+    ]

@@ -198,6 +198,7 @@ TOOL_BACK = {
 PROGRESS_STARTED = {"zh": "开始处理", "en": "Started"}
 PROGRESS_TOOL = {"zh": "正在调用 {tool}…", "en": "Calling {tool} …"}
 PROGRESS_DEGRADED = {"zh": "{tool} 已降级:{reason}", "en": "{tool} degraded: {reason}"}
+PROGRESS_ERROR = {"zh": "{tool} 返回错误:{reason}", "en": "{tool} returned an error: {reason}"}
 PROGRESS_AWAY = {
     "zh": "暂不提供:{tools}",
     "en": "Not offered for now: {tools}",

@@ -22,6 +22,7 @@ from worker.core.texts import (
     PROGRESS_DENIED,
     PROGRESS_DONE,
     PROGRESS_ENDED,
+    PROGRESS_ERROR,
     PROGRESS_HANDED_OFF,
     PROGRESS_JOB,
     PROGRESS_MODEL_FAILED,
@@ -142,6 +143,9 @@ class Narrator:
         if source == _LIVE:
             return PROGRESS_DONE[self._language].format(tool=tool)
         reason = observation.get("reason") or observation.get("error_type") or source
+        if source == "error" and not observation.get("dependency_failed"):
+            # A mistake of the model, or the tool's own word: the result is not degraded by it.
+            return PROGRESS_ERROR[self._language].format(tool=tool, reason=reason)
         stub = observation.get("stub")
         text = PROGRESS_DEGRADED[self._language].format(tool=tool, reason=f"{source}, {reason}")
         return f"{text} — {stub}" if stub and source == "stub" else text
