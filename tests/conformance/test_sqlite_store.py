@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.conformance.onefile import OneFile
 from worker.core.errors import LeaseLost
 from worker.core.events import NoteAdded
 from worker.sqlitefile import SqliteFile
-from worker.sqliteopen import FileSettings
 from worker.store.sqlite import SqliteStore
 from worker.store.sqlite_tables import STORE
-from worker.testing.harness import FakeClock
 from worker.testing.store_suite import StoreSuite
 
 
-class SqliteHarness:
-    """One file with a clock that the tests move; every store has connections of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clock = FakeClock()
-        self.settings = FileSettings(str(folder / "store.db"), synchronous="off", busy_seconds=0.2)
-        self.opened: list[SqliteStore] = []
+class SqliteHarness(OneFile):
+    """One file; every store has connections of its own."""
 
     async def open(self) -> SqliteStore:
         """Open a store as another process would."""
         store = SqliteStore(SqliteFile(self.settings, parts=[STORE]), clock=self.clock)
         self.opened.append(store)
         return store
-
-    async def pass_time(self, seconds: float) -> None:
-        """Move the clock."""
-        self.clock.now += seconds
-
-    @asynccontextmanager
-    async def outage(self) -> AsyncIterator[None]:
-        """Hold the write lock for longer than anybody waits for it."""
-        rude = sqlite3.connect(self.settings.path, isolation_level=None)
-        rude.execute("begin immediate")
-        yield
-        rude.execute("rollback")
-        rude.close()
-
-    async def close(self) -> None:
-        """Close every store."""
-        for store in self.opened:
-            await store.close()
 
 
 class TestSqliteStore(StoreSuite):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import random
 import socket
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -16,6 +18,20 @@ from worker.http import Bounds, HttpClient, HttpOptions
 
 OK_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 BODY = b'{"id": "x", "choices": []}'
+
+
+@contextlib.contextmanager
+def full_backlog() -> Iterator[str]:
+    """An address that never completes a handshake."""
+    with contextlib.ExitStack() as open_sockets:
+        listener = open_sockets.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            filler = open_sockets.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 async def cut_with_length(exchange: Exchange) -> None:
@@ -202,21 +218,12 @@ async def test_unknown_host_was_not_sent(make):
 
 async def test_connect_that_hangs_is_a_connect_timeout(make):
     """A full backlog never completes the handshake; nothing was sent."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        address = listener.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(address)
+    with full_backlog() as url:
         client = make(connect_seconds=0.2)
         with pytest.raises(httpx.ConnectTimeout):
-            await client.client.get(f"http://127.0.0.1:{address[1]}")
+            await client.client.get(url)
         with pytest.raises(AttemptTimeout) as caught:
-            await client.get(f"http://127.0.0.1:{address[1]}")
-        for filler in fillers:
-            filler.close()
+            await client.get(url)
 
     assert not caught.value.sent
 
@@ -246,19 +253,10 @@ async def test_full_pool_is_a_pool_timeout(make):
 
 async def test_waiting_for_the_pool_does_not_cut_the_connecting(make):
     """A short pool timeout leaves the connect its own time."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        address = listener.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(address)
+    with full_backlog() as url:
         client = make(connect_seconds=0.3, pool_seconds=0.01)
         with pytest.raises(httpx.ConnectTimeout):
-            await client.client.get(f"http://127.0.0.1:{address[1]}")
-        for filler in fillers:
-            filler.close()
+            await client.client.get(url)
 
 
 async def test_secret_in_the_query_stays_out_of_error_texts(make):

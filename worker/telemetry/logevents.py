@@ -11,6 +11,7 @@ from collections.abc import Callable
 from logging import DEBUG, INFO, WARNING
 from typing import Any, Protocol
 
+from worker.core.observing import STATUS_CODES
 from worker.telemetry import signals as s
 
 Fields = dict[str, Any]
@@ -39,17 +40,6 @@ RATE_LIMITS = {
     "tool.state_dropped": 10,
 }
 
-STATUS_CODES = {
-    "invalid_arguments": 422,
-    "unknown_tool": 404,
-    "cancelled": 499,
-    "circuit_open": 503,
-    "bulkhead_full": 503,
-    "timeout": 504,
-    "result_too_large": 413,
-    "rate_limited": 429,
-}
-
 
 class Writer(Protocol):
     """What these functions write with: the logs listener."""
@@ -73,7 +63,7 @@ def status_code_of(operation: s.ToolCalling) -> int:
     """Return the HTTP-like code of a tool call; the body of the operation may know a better one."""
     if operation.status_code:
         return operation.status_code
-    return 200 if operation.error_type is None else STATUS_CODES.get(operation.error_type, 500)
+    return STATUS_CODES.get(operation.error_type, 500)
 
 
 def execution_time_of(operation: s.ToolCalling) -> float:
