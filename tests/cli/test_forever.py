@@ -7,11 +7,14 @@ import gc
 import os
 import signal
 import sys
+import threading
+import time
 from unittest import mock
 
 import pytest
 
 from worker.cli import exits, forever
+from worker.cli.aside import tell_strays
 from worker.cli.forever import run_forever
 
 
@@ -58,11 +61,18 @@ def by_stopping(loop: asyncio.AbstractEventLoop) -> object:
 STRAYS = [in_task, by_made_up_interrupt, in_callback, later, by_stopping]
 
 
+@pytest.fixture(autouse=True)
+def nothing_held_up(monkeypatch):
+    """Each test begins with nothing that would keep the process, and leaves nothing."""
+    monkeypatch.setattr(exits, "held_up", held := [])
+    monkeypatch.setattr(forever, "held_up", held)
+
+
 @pytest.fixture
 def terminal():
     """Take interrupts as a program at a terminal does; a shell's background job ignores them."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
+    yield signal.default_int_handler
     signal.signal(signal.SIGINT, before)
 
 
@@ -172,3 +182,165 @@ def test_interrupt_by_a_person_is_one(presses, terminal):
         run_forever(body)
     assert told == ["cancelled"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_body_runs_on_uvloop_with_our_ear_for_strays():
+    """The faster loop is taken where it is installed, it tells of strays in our way, and is closed."""
+    seen = []
+
+    async def body() -> int:
+        seen.append(asyncio.get_running_loop())
+        return 0
+
+    assert run_forever(body) == 0
+    (loop,) = seen
+    assert type(loop).__module__.partition(".")[0] == "uvloop"
+    assert loop.get_exception_handler() is tell_strays
+    assert loop.is_closed()
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """A machine without uvloop."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+
+
+def test_without_uvloop_the_usual_loop_does(plain):
+    """It is an extra: nothing else depends on it."""
+    seen = []
+
+    async def body() -> int:
+        seen.append(type(asyncio.get_running_loop()).__module__)
+        return 3
+
+    assert run_forever(body) == 3
+    assert seen[0].startswith("asyncio")
+
+
+class Holding:
+    """What holds a loop up when its body has ended; `free` lets it go."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.kept: list[object] = []
+
+    async def task(self) -> None:
+        """Leave a task that ignores its cancellation."""
+        self.kept.append(asyncio.create_task(self._deaf()))
+        await asyncio.sleep(0)
+
+    async def generator(self) -> None:
+        """Leave a generator that takes its time to be closed."""
+        numbers = self._numbers()
+        self.kept.append(numbers)
+        await anext(numbers)
+
+    async def thread(self) -> None:
+        """Leave a look-up in one of the loop's own threads."""
+        self.kept.append(asyncio.get_running_loop().run_in_executor(None, self.free.wait))
+
+    async def _deaf(self) -> None:
+        while not self.free.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    async def _numbers(self):
+        try:
+            yield 1
+        finally:
+            await self._deaf()
+
+
+@pytest.mark.parametrize("what", ["task", "generator", "thread"])
+def test_what_does_not_end_is_left_behind(what, monkeypatch):
+    """It gets its little time, the value is returned, and the command line knows what holds."""
+    monkeypatch.setattr(forever, "LEFT_SECONDS", 0.05)
+    holding = Holding()
+
+    async def body() -> int:
+        await getattr(holding, what)()
+        return 7
+
+    began = time.monotonic()
+    value = run_forever(body)
+    took = time.monotonic() - began
+    (loop,) = exits.held_up
+    exits.held_up.clear()
+    holding.free.set()
+    loop.run_until_complete(asyncio.wait_for(forever._end(asyncio.all_tasks(loop)), 5))
+    loop.close()
+
+    assert value == 7
+    assert 0.05 <= took < 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_sleeping_loop_hears_a_person_at_once(number, terminal, plain):
+    """Each of the signals that ask for an end, though nothing else would wake the loop for long."""
+    before = signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else terminal)
+    asleep, told = threading.Event(), []
+
+    def press() -> None:
+        asleep.wait(5)
+        time.sleep(0.05)  # until the loop waits for what comes
+        os.kill(os.getpid(), number)
+
+    async def body() -> int:
+        asyncio.get_running_loop().call_soon(asleep.set)
+        try:
+            await asyncio.sleep(20)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+        return 0
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    began = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_forever(body)
+    finally:
+        pressing.join()
+        restored = signal.signal(number, before)
+
+    assert (told, time.monotonic() - began < 10) == (["cancelled"], True)
+    assert restored in (signal.SIG_DFL, signal.default_int_handler)
+
+
+def test_ignored_signals_are_left_ignored(terminal):
+    """Who was started by nohup lives on without its terminal."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        asked = forever.ending_signals()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert asked == [signal.SIGINT, signal.SIGTERM]
+
+
+def test_second_press_breaks_in_and_the_body_has_time_to_hand_back(terminal, monkeypatch):
+    """Pressed while the loop is elsewhere it is a person's, and what is under way is finished."""
+    monkeypatch.setattr(forever, "LEFT_SECONDS", 0.05)
+    told = []
+
+    async def body() -> int:
+        loop = asyncio.get_running_loop()
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            loop.call_later(0.01, os.kill, os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(5)
+        finally:
+            await asyncio.sleep(0.3)
+            told.append("handed back")
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        run_forever(body)
+    assert told == ["handed back"]
+    assert exits.held_up == []
