@@ -116,6 +116,7 @@ def build_runner(
         redact=seen.redactor.text,
         cookie_client=http.keeping_cookies,
         keeps_state=settings.loop.group_state == "journal",
+        approvals=_approvals(settings, registry),
     )
     rules = HandoffRules(
         rules_of(settings.handoff, registry), telemetry=seen.telemetry, redact=seen.redactor.text
@@ -167,11 +168,16 @@ def task_check(settings: Settings, registry: Registry) -> Callable[[Task], None]
     return check
 
 
+def _approvals(settings: Settings, registry: Registry) -> frozenset[str]:
+    with named("WAITING__APPROVALS"):
+        return registry.approvals(settings.waiting.approvals)
+
+
 def _waiting_room(
     settings: Settings, registry: Registry, store: Store, seen: Observability
 ) -> WaitingRoom:
     options = WaitingOptions(
-        **settings.waiting.model_dump(),
+        **settings.waiting.model_dump(exclude={"approvals"}),
         max_result_chars=settings.max_result_chars,
         redact=seen.redactor.text,
     )

@@ -268,12 +268,21 @@ class Registry:
 
         `-name` takes a declaration back. Raises ConfigError for a name that is no tool's.
         """
+        named = self._named(said)
+        return frozenset(tool.name for tool in self if named.get(tool.name, tool.poller))
+
+    def approvals(self, said: Iterable[str] = ()) -> frozenset[str]:
+        """Return the tools whose calls a person has to allow, as `pollers` does."""
+        named = self._named(said)
+        return frozenset(tool.name for tool in self if named.get(tool.name, tool.requires_approval))
+
+    def _named(self, said: Iterable[str]) -> dict[str, bool]:
         named = {name.removeprefix("-"): not name.startswith("-") for name in said}
         for name in named:
             if name not in self._tools:
                 known = ", ".join(self._tools) or "none"
                 raise ConfigError(f"there is no tool {name!r}; there are: {known}")
-        return frozenset(tool.name for tool in self if named.get(tool.name, tool.poller))
+        return named
 
     def undeclared(self) -> list[tuple[Tool, str]]:
         """Return the tools that run as writes without saying so, each with the line to add."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from worker.section import Seconds, Section
+from worker.section import Names, Seconds, Section
 
 _MONTH = 2_592_000
 
@@ -14,6 +14,10 @@ class WaitingSettings(Section):
 
     approval_seconds: Seconds = Field(
         86_400.0, ge=1, le=_MONTH, description="How long a call waits for its approval."
+    )
+    approvals: Names = Field(
+        (),
+        description="Tools whose calls a person has to allow, beside those that say so; -name takes back.",
     )
     approved_seconds: Seconds = Field(
         3600.0, ge=1, le=_MONTH, description="How long an approval may be used once it is given."

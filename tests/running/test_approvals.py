@@ -20,6 +20,7 @@ from tests.running.waits import (
 )
 from worker import tool
 from worker.core.digest import arguments_hash
+from worker.core.errors import ConfigError
 from worker.model.scripted import answer, calls
 from worker.telemetry.signals import ApprovalDecided, RunLoop, RunParked, RunResumed, ToolCalling
 from worker.web.waiting import NotAccepted
@@ -260,3 +261,32 @@ async def test_what_cannot_be_read_is_no_decision(start, body):
         await until(lambda: len(worker.ears.of(RunParked)) == 2)
 
         assert (made, (await worker.store.result(task_id))) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("said", "waits"),
+    [(("look",), ["c1", "c2"]), (("-refund",), []), (("-refund", "look"), ["c2"])],
+)
+async def test_operations_have_the_last_word(start, said, waits):
+    """A setting asks for approvals that the author did not, and takes others back."""
+
+    @tool(effect="read")
+    async def look(order: str) -> str:
+        """Look."""
+        return "there"
+
+    asks = calls(("refund", ARGUMENTS), ("look", {"order": "CN1"}))
+    tools, waiting = [refunding([]), look], {"approvals": said}
+    async with start(asks, answer("ok"), tools=tools, waiting=waiting) as worker:
+        task_id = await worker.submit("refund CN1")
+        if not waits:
+            assert (await worker.result(task_id, wait_seconds=10)).status == "completed"
+            return
+        assert [each["call"] for each in await parked(worker, task_id)] == waits
+
+
+async def test_an_approval_for_no_tool_ends_the_start(start):
+    """A name that was misspelt would let through what somebody meant to hold back."""
+    with pytest.raises(ConfigError, match=r"WAITING__APPROVALS: there is no tool 'refnd'"):
+        async with start(tools=[refunding([])], waiting={"approvals": ("refnd",)}):
+            pass

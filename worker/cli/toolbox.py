@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from worker.cli.exits import ANSWERED, NOT_ANSWERED, USAGE, CommandFailed
@@ -26,6 +27,14 @@ examples:
 exit codes of call: 0 a live result · 3 anything else (why: on stderr)
 exit codes of lint: 0 nothing to mend · 1 warnings
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Which tools are pollers, and which need an approval, as authors and settings have it."""
+
+    pollers: frozenset[str]
+    approvals: frozenset[str]
 
 
 def configure_tools(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +62,12 @@ def tools(options: argparse.Namespace) -> int:
         tell(f"loopworker: {place} in LOOPWORKER_TOOLS holds no tool; is an @tool missing?")
     with named("LOOP__POLLERS"):
         pollers = registry.pollers(settings.loop.pollers)
+    with named("WAITING__APPROVALS"):
+        approvals = registry.approvals(settings.waiting.approvals)
+    said = Said(pollers, approvals)
     rules = rules_of(settings.handoff, registry)
     if options.action == "list":
-        code = _list(registry, pollers, as_json=options.json)
+        code = _list(registry, said, as_json=options.json)
         if rules and not options.json:
             print()
             print_table(("HAND-OFF RULE", "LOOKS AT", "FOR"), map(_rule_row, rules))
@@ -69,21 +81,21 @@ def tools(options: argparse.Namespace) -> int:
         known = ", ".join(registry.names) or "none"
         raise CommandFailed(f"there is no tool {options.name!r}; there are: {known}", code=USAGE)
     if options.action == "show":
-        print_json(tool_to_wire(tool, pollers))
+        print_json(tool_to_wire(tool, said))
         return ANSWERED
     return _call(settings, registry, tool, options)
 
 
-def _list(registry: Any, pollers: frozenset[str], *, as_json: bool) -> int:
+def _list(registry: Any, said: Said, *, as_json: bool) -> int:
     from worker.discovery import unmet_needs
 
     if as_json:
-        print_json([tool_to_wire(tool, pollers) for tool in registry])
+        print_json([tool_to_wire(tool, said) for tool in registry])
         return ANSWERED
     rows = [
         (
             tool.name,
-            _nature(tool, pollers),
+            _nature(tool, said),
             tool.dependency,
             tool.stub or "-",
             tool.description.splitlines()[0] if tool.description else "(no description)",
@@ -104,20 +116,20 @@ def _rule_row(rule: Any) -> tuple[str, str, str]:
     return rule.name, where + of, rule.shown
 
 
-def _nature(tool: Any, pollers: frozenset[str]) -> str:
+def _nature(tool: Any, said: Said) -> str:
     """Say what a tool does to the world, and how it is called."""
     assumed = tool.effect != "read" and not tool.effect_declared
     parts = [tool.effect + (" (assumed)" if assumed else "")]
-    parts += ["after approval"] if tool.requires_approval else []
+    parts += ["after approval"] if tool.name in said.approvals else []
     parts += ["job"] if tool.job else []
-    parts += ["poller"] if tool.name in pollers else []
+    parts += ["poller"] if tool.name in said.pollers else []
     if tool.sequential:
         parts.append(f"one by one: {tool.sequential}")
     return ", ".join(parts)
 
 
-def tool_to_wire(tool: Any, pollers: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Write what is known of a tool as a JSON object; `pollers` as the settings have them."""
+def tool_to_wire(tool: Any, said: Said) -> dict[str, Any]:
+    """Write what is known of a tool as a JSON object, `said` on top of it."""
     return {
         "name": tool.name,
         "description": tool.description,
@@ -129,10 +141,10 @@ def tool_to_wire(tool: Any, pollers: frozenset[str] = frozenset()) -> dict[str, 
         "fail_max": tool.fail_max,
         "stub": tool.stub,
         "stale_seconds": tool.stale_seconds,
-        "requires_approval": tool.requires_approval,
+        "requires_approval": tool.name in said.approvals,
         "job": tool.job,
         "sequential": tool.sequential,
-        "poller": tool.name in pollers,
+        "poller": tool.name in said.pollers,
         "pages": tool.pages,
         "source": f"{tool.source_file}:{tool.source_line}",
         "parameters": tool.parameters,

@@ -50,6 +50,7 @@ class CallerOptions:
     redact: Callable[[str], str] = str
     cookie_client: MakeClient | None = None
     keeps_state: bool = True  # in the journal; else only in memory
+    approvals: frozenset[str] | None = None  # tools that need one; None: those that say so
 
 
 class ToolCaller:
@@ -148,7 +149,7 @@ class ToolCaller:
     ) -> None:
         tool = self._registry.get(call.name)
         may_run = call.id in effect.approved or call.id in effect.in_doubt
-        if tool is not None and tool.requires_approval and not may_run:
+        if tool is not None and self._needs_approval(tool) and not may_run:
             return await self._waiting.ask(call, task, recorder)
         with self._telemetry.watch(self._operation(call, effect.step)) as operation:
             if tool is None:
@@ -164,6 +165,10 @@ class ToolCaller:
                 return await self._waiting.begin(call, made, task, recorder, also=kept)
             _settle(operation, made)
             return await self._record(call, made, recorder)
+
+    def _needs_approval(self, tool: Tool) -> bool:
+        known = self._options.approvals
+        return tool.requires_approval if known is None else tool.name in known
 
     async def _record(self, call: ToolCall, observation: Observation, recorder: Recorder) -> None:
         """Write the one observation of a call, and with it all that came of it."""
