@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -23,7 +31,7 @@ from worker.outbound.cookies import CookieClient as CookieClient
 from worker.outbound.failures import failure_of, failure_of_status
 from worker.outbound.pool import PoolRules, WatchedPool
 from worker.outbound.tls import trust_of
-from worker.outbound.transport import PatientTransport
+from worker.outbound.transport import PatientTransport, Sending, target_of
 from worker.telemetry.signals import ClientRecycled
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -84,13 +92,13 @@ class HttpStream:
 
     status: int
     headers: httpx.Headers
-    _response: httpx.Response = field(repr=False)
+    _body: AsyncIterable[bytes] = field(repr=False)
     _bytes_max: int
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Iterate over the decoded body; a body over the limit raises `result_too_large`."""
         size = 0
-        async for chunk in self._response.aiter_bytes():
+        async for chunk in self._body:
             size += len(chunk)
             if size > self._bytes_max:
                 raise AttemptFailed(
@@ -104,6 +112,10 @@ class HttpStream:
     async def read(self) -> bytes:
         """Read the body to its end, within the limit."""
         return b"".join([chunk async for chunk in self.chunks()])
+
+
+# Status, headers and decoded body of a reply, and how to close it.
+_Begun = tuple[int, httpx.Headers, AsyncIterable[bytes], Callable[[], Awaitable[None]]]
 
 
 def _ignore(signal: ClientRecycled) -> None:
@@ -137,6 +149,7 @@ class HttpClient:
         self._tls = trust_of(verify=options.verify, ca_file=options.ca_file)
         self._pool = self._watched(None)
         self._mounts = self._proxies() if options.trust_env else {}
+        self._is_direct = options.transport == "aiohttp" and not self._mounts
         # One client serves everybody: what one caller is given must not reach the next.
         forgetting = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         self.client = self._client(forgetting, self._pool, self._mounts)
@@ -193,19 +206,15 @@ class HttpClient:
         wrong while the block reads. Leaving early closes the connection.
         """
         total = bounds.total_seconds or self.options.total_seconds
-        request = self._build(method, url, content, headers, bounds)
+        exchange = self._exchange(method, url, content, headers, bounds)
         try:
             async with asyncio.timeout(total) as limit:
-                response = await self._send(request)
+                status, shown, body, close = await exchange
                 try:
-                    yield HttpStream(
-                        response.status_code,
-                        response.headers,
-                        response,
-                        bounds.body_bytes_max or self.options.body_bytes_max,
-                    )
+                    bytes_max = bounds.body_bytes_max or self.options.body_bytes_max
+                    yield HttpStream(status, shown, body, bytes_max)
                 finally:
-                    await response.aclose()
+                    await close()
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -241,41 +250,58 @@ class HttpClient:
             cookies=jar,
         )
 
-    def _build(
+    async def _exchange(
         self,
         method: str,
         url: httpx.URL | str,
         content: bytes | None,
         headers: Mapping[str, str] | httpx.Headers | None,
         bounds: Bounds,
-    ) -> httpx.Request:
-        timeout = self._timeout(bounds.read_seconds or self.options.read_seconds)
-        try:
-            request = httpx.Request(
-                method,
-                url,
-                content=content,
-                headers=headers,
-                extensions={"timeout": timeout.as_dict()},
-            )
-        except httpx.InvalidURL as error:
-            raise failure_of(error) from error
-        if request.url.scheme not in ("http", "https") or not request.url.host:
-            raise AttemptFailed(
-                "the URL is not http(s)://host/…", kind="internal", retryable=False, sent=False
-            )
-        if "user-agent" not in request.headers:
-            request.headers["user-agent"] = USER_AGENT
-        return request
-
-    async def _send(self, request: httpx.Request) -> httpx.Response:
-        if self._mounts:
-            return await self.client.send(request, stream=True)
+    ) -> _Begun:
+        read = bounds.read_seconds or self.options.read_seconds
+        given = list(headers.items()) if headers else []
+        if all(name.lower() != "user-agent" for name, _ in given):
+            given.append(("user-agent", USER_AGENT))
+        if not self._is_direct:
+            return await self._exchange_by_httpx(method, url, content, given, read)
         # Straight to the pool: cookies, redirects and auth, which httpx's client would see to,
-        # do not exist here, and they are a third of the cost.
-        response = await self._pool.handle_async_request(request)
-        response.request = request
-        return response
+        # do not exist here.
+        options = self.options
+        sending = Sending(
+            method,
+            target_of(str(url)),
+            given,
+            content,
+            connect=options.connect_seconds,
+            read=read,
+            pool=options.pool_seconds,
+        )
+        reply, body = await self._pool.send(sending)
+        shown = httpx.Headers(reply.raw_headers)
+        decoded: AsyncIterable[bytes] = body
+        if "content-encoding" in shown:
+            decoded = httpx.Response(reply.status, headers=shown, stream=body).aiter_bytes()
+        return reply.status, shown, decoded, body.aclose
+
+    async def _exchange_by_httpx(
+        self,
+        method: str,
+        url: httpx.URL | str,
+        content: bytes | None,
+        headers: list[tuple[str, str]],
+        read_seconds: float,
+    ) -> _Begun:
+        timeout = self._timeout(read_seconds).as_dict()
+        target_of(str(url))
+        request = httpx.Request(
+            method, url, content=content, headers=headers, extensions={"timeout": timeout}
+        )
+        if self._mounts:
+            response = await self.client.send(request, stream=True)
+        else:
+            response = await self._pool.handle_async_request(request)
+            response.request = request
+        return response.status_code, response.headers, response.aiter_bytes(), response.aclose
 
     def _timeout(self, read_seconds: float) -> httpx.Timeout:
         return httpx.Timeout(

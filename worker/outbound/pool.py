@@ -7,10 +7,16 @@ later call ends as a PoolTimeout though nothing is going on. The pool here knows
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+import aiohttp
 import httpx
+
+from worker.outbound.transport import PatientTransport, ReplyStream, Sending
+
+T = TypeVar("T")
 
 # Trace headers only. Baggage may hold anything, so it goes to nobody.
 TRACE_HEADERS = ("traceparent", "tracestate")
@@ -76,15 +82,39 @@ class WatchedPool(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request through the current pool."""
-        if self._retired:
-            await self._close(pool for pool in tuple(self._retired) if pool.is_idle())
         if request.url.host in self._rules.trace_hosts:
             self._add_trace(request)
+        response, pool = await self._through(lambda via: via.handle_async_request(request))
+        response.stream = _CountedStream(response.stream, pool)
+        return response
+
+    async def send(self, sending: Sending) -> tuple[aiohttp.ClientResponse, httpx.AsyncByteStream]:
+        """Send one request and return its reply and the body, which the caller closes.
+
+        For our own requests, over a `PatientTransport` only: httpx's request and response, which
+        say nothing that we do not know, cost as much as aiohttp's sending does.
+        """
+        if sending.url.host in self._rules.trace_hosts:
+            offered = self._rules.trace_headers()
+            sending.headers += [(name, offered[name]) for name in TRACE_HEADERS if name in offered]
+
+        def send(via: httpx.AsyncBaseTransport) -> Awaitable[aiohttp.ClientResponse]:
+            assert isinstance(via, PatientTransport)
+            return via.send(sending)
+
+        reply, pool = await self._through(send)
+        return reply, _CountedStream(ReplyStream(reply, None), pool)
+
+    async def _through(
+        self, send: Callable[[httpx.AsyncBaseTransport], Awaitable[T]]
+    ) -> tuple[T, _Pool]:
+        if self._retired:
+            await self._close(pool for pool in tuple(self._retired) if pool.is_idle())
         pool = self._pool
         self._serial = number = self._serial + 1
         pool.began[number] = self._clock()
         try:
-            response = await pool.transport.handle_async_request(request)
+            reply = await send(pool.transport)
         except httpx.PoolTimeout:
             self._count_pool_timeout(pool, number)
             raise
@@ -95,8 +125,7 @@ class WatchedPool(httpx.AsyncBaseTransport):
             del pool.began[number]
         self._streak = 0
         pool.replies_open += 1
-        response.stream = _CountedStream(response.stream, pool)
-        return response
+        return reply, pool
 
     async def aclose(self) -> None:
         """Close every pool, old ones too. Idempotent."""

@@ -21,12 +21,17 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 from yarl import URL
+
+from worker.core.errors import AttemptFailed
+from worker.outbound.failures import failure_of
 
 # Names, not classes: aiohttp adds these by itself; what httpx says is what is sent.
 NOT_BY_ITSELF = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
@@ -35,6 +40,19 @@ HEADER_BYTES_MAX = 64 * 1024  # as much as httpx takes; aiohttp's 8 KiB is less 
 
 # How long the current request may wait for a free connection: aiohttp has no place for it.
 POOL_SECONDS: ContextVar[float | None] = ContextVar("loopworker_pool_seconds", default=None)
+
+
+@dataclass(slots=True)
+class Sending:
+    """A request that needs nothing of httpx: as much as aiohttp is told. Seconds, each."""
+
+    method: str
+    url: URL
+    headers: list[tuple[str, str]]
+    body: Any  # bytes, a stream of them, or None
+    connect: float | None
+    read: float | None
+    pool: float | None
 
 
 class ConnectingTooLong(TimeoutError):
@@ -105,28 +123,19 @@ class PatientTransport(AiohttpTransport):
         """Send one request; return when the head of the reply is there."""
         if request.url.scheme not in ("http", "https"):
             raise httpx.UnsupportedProtocol("the URL is neither http nor https", request=request)
-        session = self._session
-        if session is None:
-            session = self._session = self.client = self.get_client()
-        body = _body_of(request)
         given = request.extensions.get("timeout") or {}
-        POOL_SECONDS.set(given.get("pool"))
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=given.get("connect"), sock_read=given.get("read")
+        body = _body_of(request)
+        sending = Sending(
+            request.method,
+            URL(str(request.url), encoded=True),
+            request.headers.multi_items(),
+            body,
+            given.get("connect"),
+            given.get("read"),
+            given.get("pool"),
         )
-        try:
-            reply = await session.request(
-                request.method,
-                URL(str(request.url), encoded=True),
-                headers=request.headers.multi_items(),
-                data=body,
-                allow_redirects=False,
-                timeout=timeout,
-                server_hostname=request.extensions.get("sni_hostname"),
-                **self._proxy_options,
-            )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise translated(error, request) from error
+        name = request.extensions.get("sni_hostname")
+        reply = await self.send(sending, request=request, server_hostname=name)
         return httpx.Response(
             reply.status,
             headers=reply.raw_headers,
@@ -138,6 +147,39 @@ class PatientTransport(AiohttpTransport):
             },
         )
 
+    async def send(
+        self,
+        sending: Sending,
+        *,
+        request: httpx.Request | None = None,
+        server_hostname: str | None = None,
+    ) -> aiohttp.ClientResponse:
+        """Send one request; return when the head of the reply is there.
+
+        What httpx's objects around it are not needed for. Raises httpx's exceptions, about
+        `request`.
+        """
+        session = self._session
+        if session is None:
+            session = self._session = self.client = self.get_client()
+        POOL_SECONDS.set(sending.pool)
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=sending.connect, sock_read=sending.read
+        )
+        try:
+            return await session.request(
+                sending.method,
+                sending.url,
+                headers=sending.headers,
+                data=sending.body,
+                allow_redirects=False,
+                timeout=timeout,
+                server_hostname=server_hostname,
+                **self._proxy_options,
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise translated(error, request) from error
+
     async def aclose(self) -> None:
         """Close all connections, those in use as well. Idempotent."""
         if self._session is not None:
@@ -147,7 +189,7 @@ class PatientTransport(AiohttpTransport):
 class ReplyStream(httpx.AsyncByteStream):
     """The body of one reply, as it arrives and still encoded."""
 
-    def __init__(self, reply: aiohttp.ClientResponse, request: httpx.Request) -> None:
+    def __init__(self, reply: aiohttp.ClientResponse, request: httpx.Request | None) -> None:
         self._reply = reply
         self._request = request
 
@@ -164,6 +206,20 @@ class ReplyStream(httpx.AsyncByteStream):
             self._reply.release()
         else:
             self._reply.close()
+
+
+@lru_cache(maxsize=256)
+def target_of(url: str) -> URL:
+    """The URL as it is sent. Raises AttemptFailed for one that nothing can be sent to."""
+    try:
+        read = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise failure_of(error) from error
+    if read.scheme not in ("http", "https") or not read.host:
+        raise AttemptFailed(
+            "the URL is not http(s)://host/…", kind="internal", retryable=False, sent=False
+        )
+    return URL(str(read), encoded=True)
 
 
 def _body_of(request: httpx.Request) -> Any:
@@ -184,7 +240,7 @@ def _proxy_options(proxy: httpx.Proxy | None) -> dict[str, Any]:
     return options
 
 
-def translated(error: Exception, request: httpx.Request) -> Exception:
+def translated(error: Exception, request: httpx.Request | None) -> Exception:
     """Return httpx's word for an error of aiohttp; an unknown one is a ReadError.
 
     Errors that are ours or a programmer's (a ValueError that is no URL error) come back unchanged.
