@@ -133,15 +133,6 @@ def build_runner(
     )
     with named("LOOP__POLLERS"):
         pollers = registry.pollers(settings.loop.pollers)
-    opening = Opening(
-        limits=settings.limits(),
-        deadline_seconds=settings.deadline,
-        history_messages_max=settings.max_history_messages,
-        history_tokens_max=settings.max_history_tokens,
-        steps=settings.step_policy(),
-        system_prompt=settings.system_prompt,
-        pollers=pollers,
-    )
     return Runner(
         model=model,
         registry=registry,
@@ -149,11 +140,24 @@ def build_runner(
         waiting=room,
         journal=store,
         telemetry=seen.telemetry,
-        opening=opening,
+        opening=_opening(settings, pollers),
         rules=rules,
         worker=worker_name(),
         wall=time.time,
         sessions=settings.session_options(),
+        redact=seen.redactor.text,
+    )
+
+
+def _opening(settings: Settings, pollers: frozenset[str]) -> Opening:
+    return Opening(
+        limits=settings.limits(),
+        deadline_seconds=settings.deadline,
+        history_messages_max=settings.max_history_messages,
+        history_tokens_max=settings.max_history_tokens,
+        steps=settings.step_policy(),
+        system_prompt=settings.system_prompt,
+        pollers=pollers,
     )
 
 
@@ -208,6 +212,7 @@ def build_working(
             max_deliveries=settings.queue.max_deliveries,
             backoff_seconds=settings.queue.backoff_seconds,
             backoff_seconds_max=settings.queue.backoff_seconds_max,
+            redact=seen.redactor.text,
         ),
         wall=time.time,
     )

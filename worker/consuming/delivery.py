@@ -47,7 +47,9 @@ _NEWER_SECONDS = 10.0  # until a run that only a newer worker can read is looked
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOptions:
-    """What is the same for every delivery. `worker` is the name that results carry."""
+    """What is the same for every delivery. `worker` is the name that results carry, `redact` takes
+    secrets out of what is said of a task that cannot be read.
+    """
 
     owner: str
     worker: str
@@ -55,6 +57,7 @@ class DeliveryOptions:
     max_deliveries: int
     backoff_seconds: float
     backoff_seconds_max: float
+    redact: Callable[[str], str] = str
 
 
 @dataclass(slots=True)
@@ -267,15 +270,16 @@ class DeliveryDesk:
 
     async def _refuse(self, held: Held, problem: TaskInvalid, processing: TaskProcessing) -> None:
         task_id, name = processing.task_id, self._queue.name
-        self._telemetry.tell(TaskRefused(name, task_id, problem.kind, str(problem)))
+        text = self._options.redact(str(problem))
+        self._telemetry.tell(TaskRefused(name, task_id, problem.kind, text))
         try:
-            result = await self._failed(task_id, Status.REJECTED, str(problem))
+            result = await self._failed(task_id, Status.REJECTED, text)
             await self._journal.put_result(result)
         except StoreUnavailable as error:
             processing.error_type, processing.error = "connection", str(error)
             return
         processing.status = str(Status.REJECTED)
-        settlement = Settlement("dead_letter", reason=f"rejected: {problem}")
+        settlement = Settlement("dead_letter", reason=f"rejected: {text}")
         await self._settle(held, None, settlement, result, processing)
 
     async def _failed(self, task_id: str, status: Status, error: str) -> Result:

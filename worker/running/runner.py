@@ -71,6 +71,7 @@ class Runner:
         worker: str,
         wall: Callable[[], float],
         sessions: SessionOptions | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self.model = model
         self._registry = registry
@@ -83,6 +84,7 @@ class Runner:
         self._rules = rules
         self._worker = worker
         self._wall = wall
+        self._redact = redact
         self._words: dict[tuple[str, ...], tuple[ToolWords, ...]] = {}
 
     def close(self) -> None:
@@ -245,7 +247,7 @@ class Runner:
             failure = ModelFailed(
                 at=self._wall(),
                 status=error.status,
-                error=str(error),
+                error=self._redact(str(error)),  # a server may say anything, our own key as well
                 transient=error.transient,
                 text=error.text,
                 retry_after_seconds=error.retry_after_seconds,
