@@ -46,6 +46,8 @@ async def test_a_tool_stands_for_its_guard(house, client):
         ("/v1/guards/quote/open", b'{"who": "w"}', 422, "why"),
         ("/v1/guards/quote/open", b'{"who": "w", "why": "y", "until": "soon"}', 422, "until"),
         ("/v1/guards/quote/open", b'{"who": "w", "why": "y", "until": 5}', 422, "until"),
+        ("/v1/guards/quote/open", b'{"who": "w", "why": "y", "untill": 5}', 422, "untill"),
+        ("/v1/guards/quote/release", b'{"who": "w", "why": "y", "until": 5}', 422, "until"),
         ("/v1/guards/quote/open", b"[1]", 422, "body"),
         ("/v1/guards/quote/open", b"{", 400, "body"),
         ("/v1/guards/quote/kick", b'{"who": "w", "why": "y"}', 404, None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 
@@ -162,6 +163,16 @@ async def test_other_media_types_are_refused(client, media):
     answer = await client.post("/v1/tasks", content=b"x", headers={"Content-Type": media})
 
     assert (answer.status_code, answer.json()["error"]["field"]) == (415, "content-type")
+
+
+async def test_a_compressed_body_is_refused_by_name(house, client):
+    """The message says what is wrong, not that some byte is no UTF-8."""
+    body = gzip.compress(b'{"input": "x"}')
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    answer = await client.post("/v1/tasks", content=body, headers=headers)
+
+    assert (answer.status_code, answer.json()["error"]["field"]) == (415, "content-encoding")
+    assert (await house.queue.depth()).ready == 0
 
 
 async def test_full_queue_and_outage_are_told(house, client):

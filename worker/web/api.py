@@ -105,6 +105,8 @@ class Api:
         media = media_of(request)
         if media not in ("application/json", "text/plain"):
             raise Refusal(415, "Send application/json or text/plain.", field="content-type")
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refusal(415, "Send the body as it is, not compressed.", field="content-encoding")
         body = await read_body(request, limit=MAX_TASK_BYTES)
         submitted = await self._desk.submit(
             body, content_type=media, traceparent=request.headers.get("traceparent")
@@ -177,6 +179,7 @@ class Api:
         guard = self._parts.guards.find(name) or self._parts.guards.find(tools.get(name, ""))
         if guard is None:
             raise Refusal(404, f"There is no guard named {name[:100]!r}.", field="name")
+        _only(given, ("who", "why") if action == "release" else ("who", "why", "until"))
         until = parse_time(given.get("until"), field="until")
         if until is not None and until <= self._parts.now():
             raise Refusal(422, "until: is in the past", field="until")
@@ -214,6 +217,14 @@ def last_event_id(request: Request) -> int:
     """Read where a watcher stopped: the header, or `?after=` for clients that cannot set it."""
     text = request.headers.get("last-event-id") or request.query_params.get("after", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
+
+
+def _only(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    # A misspelt `until` that is passed over would hold a breaker for ever.
+    for name, value in given.items():
+        if name not in known and value is not None:
+            allowed = ", ".join(known)
+            raise Refusal(422, f"{name[:40]}: not known; allowed are {allowed}", field=name[:40])
 
 
 def _line(given: Mapping[str, Any], name: str) -> str:
