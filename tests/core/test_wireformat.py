@@ -64,6 +64,7 @@ def test_unknown_fields_are_kept():
         ({"input": "x", "deadline": "0001-01-01T00:00:00+14:00"}, "deadline"),
         ({"input": "x", "deadline": "1969-12-31T23:59:59Z"}, "deadline"),
         ({"input": "x", "not_before": "9999-12-31T23:59:59-14:00"}, "not_before"),
+        ({"input": "x", "deadline": 99, "not_before": 100}, "deadline"),
         ({"input": "x", "id": "a\nb"}, "id"),
         ({"input": "x", "id": " a"}, "id"),
         ({"input": "x", "id": "a\ufffd"}, "id"),

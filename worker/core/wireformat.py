@@ -73,6 +73,10 @@ def task_from_wire(value: object, *, default_id: str) -> Task:
     assert text is not None
     if not text.strip():
         raise TaskInvalid("input: empty; say what the worker should do", field="input")
+    not_before = parse_time(value.get("not_before"), field="not_before")
+    deadline = parse_time(value.get("deadline"), field="deadline")
+    if not_before is not None and deadline is not None and deadline <= not_before:
+        raise TaskInvalid("deadline: is not after not_before; it could never run", field="deadline")
     extensions = dict(_object(value, "extensions"))
     extensions.update({k: v for k, v in value.items() if k not in _TASK_FIELDS})
     return Task(
@@ -80,10 +84,10 @@ def task_from_wire(value: object, *, default_id: str) -> Task:
         input=text,
         session_id=_name(value, "session_id"),
         tenant=_name(value, "tenant"),
-        not_before=parse_time(value.get("not_before"), field="not_before"),
+        not_before=not_before,
         tools=_tools(value),
         max_steps=_integer(value, "max_steps", 1, 1000),
-        deadline=parse_time(value.get("deadline"), field="deadline"),
+        deadline=deadline,
         budget=_budget(value),
         priority=_integer(value, "priority", -100, 100) or 0,
         reply_to=_text(value, "reply_to", 2000),
