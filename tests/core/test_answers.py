@@ -8,7 +8,7 @@ from tests.core.answerbook import plain, read
 from tests.core.answertemplates import scenes
 from worker.core.gate import enforce
 
-BOOKS = [("desk", 7), ("chat", 8), ("errands", 9)]
+BOOKS = [("desk", 7), ("chat", 8), ("errands", 9), ("offices", 10), ("journeys", 11)]
 HAND_AND_TEMPLATE = 200
 
 

@@ -40,6 +40,9 @@ def invented(answer, name, question="?"):
         ("100 of them cost about €8,999", "shop"),
         ("two of the first for €179.98", "shop"),
         ("$1,079.88 a year", "shop"),
+        ("€7.50 a month", "shop"),
+        ("€7.88 a month, €94.50", "shop"),
+        ("6,010 of 8,120, that is 74%", "week"),
     ],
 )
 def test_what_follows_is_known(answer, name):
@@ -58,6 +61,8 @@ def test_what_follows_is_known(answer, name):
         ("three weeks", "dates", "three weeks"),
         ("€100.00", "shop", "€100.00"),
         ("10 of them", "shop", "10"),
+        ("74% of it", "week", "74%"),
+        ("an average of 1,126 hours", "tickets", "1,126 hours"),
     ],
 )
 def test_what_only_fits_by_chance_is_not(answer, name, figure):

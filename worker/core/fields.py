@@ -33,6 +33,18 @@ _UNIT_WORDS = {
 } | {"c": UNITS["°c"], "f": UNITS["°f"]}
 _SCALES = {"wan": 1e4, "yi": 1e8, "k": 1e3, "thousand": 1e3, "thousands": 1e3, "million": 1e6}
 _SCALES |= {"millions": 1e6, "billion": 1e9, "cents": 0.01, "fen": 0.01}
+_HINTS = dict.fromkeys(
+    ["duration", "eta", "age", "term", "period", "elapsed", "delay", "wait", "interval", "time"],
+    "time",
+)
+_HINTS |= dict.fromkeys(
+    ["distance", "length", "height", "width", "depth", "altitude", "visibility"], "length"
+)
+_HINTS |= dict.fromkeys(["temp", "temperature", "high", "low", "feels"], "heat")
+_HINTS |= {"weight": "mass", "mass": "mass", "speed": "speed", "wind": "speed", "size": "data"}
+_HINTS |= {"energy": "energy", "volume": "volume", "capacity": "volume"}
+_NAMES = frozenset(["id", "no", "code", "number", "phone", "zip", "year", "version", "receipt"])
+_NAMES_A_FIELD = re.compile(r'"\s*:')
 _SHARES = frozenset({"percent", "percentage", "pct"})
 _GENERAL = frozenset(
     [
@@ -94,29 +106,46 @@ class Place:
     scale: float = 1.0
     is_share: bool = False
     may_be_share: bool = False
-    is_ordinal: bool = False  # 第 3 条
+    is_bare: bool = False  # no unit stands beside it
+    is_open: bool = False  # it has no unit, nor a name that says what it is a number of
+    hint: str | None = None  # the dimension that its name lets one expect
+    is_name: bool = False  # 第 3 条, the id of a record, a year: told, but not to reckon with
 
 
 def place_of(figure: Figure, text: str, number: int) -> Place:
     """Read what stands around a figure; `number` is that of the text among those taken."""
     key = _key_of(figure, text)
     words = _words(key) if key else []
-    tags = {*words, *_unit_words(figure, text)} - _SHARES
+    units = _unit_words(figure, text)
+    tags = {*words, *units} - _SHARES
     if not _GENERAL.isdisjoint(words):
         tags.add(f"~{number}")  # what it is compared with stands beside it
     is_share = figure.kind is Kind.PERCENT or not _SHARES.isdisjoint(words)
     if is_share:
         tags.add(PERCENT)
     measure = figure.measure or (_unit(words) if key else None)
-    is_bare = not (is_share or figure.money or measure)
+    if measure is not None:
+        tags.add(measure[0])
+    is_timed = measure is not None and measure[0] == "time"
+    is_bare = not (is_share or figure.money or figure.measure or is_timed)
+    is_open = is_bare and not units and all(w in _GENERAL or not w.isascii() for w in words)
     return Place(
         frozenset(tags),
         measure,
         scale=next((_SCALES[word] for word in words if word in _SCALES), 1.0),
         is_share=is_share,
-        may_be_share=is_bare and (not words or not (_RATIOS | _GENERAL).isdisjoint(words)),
-        is_ordinal=text[max(0, figure.start - 2) : figure.start].rstrip().endswith("第"),
+        may_be_share=is_open or (is_bare and not (_RATIOS | _GENERAL).isdisjoint(words)),
+        is_bare=is_bare,
+        is_open=is_open,
+        hint=None if measure else next((_HINTS[word] for word in words if word in _HINTS), None),
+        is_name=not _NAMES.isdisjoint(words) or _is_name(figure, text),
     )
+
+
+def _is_name(figure: Figure, text: str) -> bool:
+    """Whether it is an ordinal, or itself the name of a field."""
+    before = text[max(0, figure.start - 2) : figure.start]
+    return before.rstrip().endswith("第") or _NAMES_A_FIELD.match(text, figure.end) is not None
 
 
 def _key_of(figure: Figure, text: str) -> str | None:

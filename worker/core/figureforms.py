@@ -19,7 +19,7 @@ _C = CHINESE_DIGITS
 _DIGITS = (
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+"
     r"|[0-9]{1,3}(?:[ \u00a0\u202f'][0-9]{3})+(?:\.[0-9]+)?(?![0-9])"
-    r"|[0-9]+,[0-9]{1,2}(?![0-9,])|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+    r"|[0-9]+,[0-9]{1,2}(?![0-9,]|\.[0-9])|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
 )
 _CHINESE = rf"[{_C}十][{_C}十百千万亿]{{0,30}}(?:点[{_C}]{{1,30}})?"
 _MONTH = (
@@ -34,7 +34,7 @@ _MONTH_ALONE = (
 _CODES = r"USD|CNY|RMB|HKD|EUR|GBP|JPY|US|HK"
 _SCALE = (
     r"(?P<scale>[ ]?(?:百万|千万|万亿|百(?!分)|千(?![瓦克米卡帕赫伏])|万(?!分)|亿)"
-    r"|[ ]?(?:hundred|thousand|million|billion|trillion|grand)\b|(?:[kKMBT]|bn|mn)(?![A-Za-z]))?"
+    r"|[ ]?(?:hundred|thousand|million|billion|trillion|grand|lakh|crore)\b|(?:[kKMBT]|bn|mn)(?![A-Za-z]))?"
     r"(?P<small>m(?![A-Za-z0-9/]))?"
 )
 _PER = r"(?P<per>[ ]?(?:%|per[ ]?cent\b|percentage points?\b|个?百分点))?"
@@ -48,8 +48,8 @@ _CHINESE_SPAN = (
 )
 _ENGLISH_UNIT = (
     r"km/h|kmh|kph|m/s|mph|kWh|MWh|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|foot|inch(?:es)?"
-    r"|kilo(?:gram)?s?|grams?|milligrams?|tonnes?|tons?|pounds?|ounces?|lit(?:er|re)s?"
-    r"|km|cm|mm|kg|mg|g|lbs?|oz|ft|mi|ml|[KMGT]B|t|°[ ]?[CF]|m(?![/])"
+    r"|kilo(?:gram)?s?|grams?|milligrams?|tonnes?|tons?|ounces?|lit(?:er|re)s?"
+    r"|km|cm|mm|kg|mg|g|lbs?|oz|ft|mi|ml|[KMGT]B|t|°[ ]?[CF]|m(?![/²³])"
 )
 _CHINESE_UNIT = (
     r"公里/小时|公里|千米|厘米|公分|毫米|米(?![饭粒])|英里|英尺|英寸|公斤|千克|毫克|克|市斤|斤|吨|磅|盎司"
@@ -61,7 +61,7 @@ _SPAN = (
 )
 _COIN = (
     rf"(?P<coin>[ ]?(?:人民币|美元|美金|港元|欧元|日元|英镑|元|块|(?:{_CODES})(?![A-Za-z])"
-    r"|dollars?\b|yuan\b|euros?\b|cents?\b))?"
+    r"|dollars?\b|yuan\b|euros?\b|cents?\b|rupees?\b|yen\b|pounds?\b))?"
 )
 _TAIL = _SCALE + _PER + _SPAN + _COIN
 _ENGLISH = (
@@ -99,6 +99,7 @@ _DATES = rf"""
   | (?P<m3>(?<![0-9.])[0-9]{{1,2}}|(?<!个)[{_C}十]{{1,3}})[ ]?月(?!份?[票卡租])
         (?:[ ]?(?P<d3>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?[日号])?
   | (?<![0-9.])(?P<d4>[0-9]{{1,2}})[ ]?[日号](?!线|楼|柜|店|门|院|桌|座|床|机|位)
+  | (?<![{_C}十第])(?P<d13>[{_C}十]{{1,3}})号(?![码召称令])
   | \b(?P<m6>{_MONTH})[ ](?P<d6>[0-9]{{1,2}})(?:st|nd|rd|th)?(?![0-9%]|:[0-9])(?:,?[ ](?P<y6>[0-9]{{4}}))?
   | \b(?P<d7>[0-9]{{1,2}})(?:st|nd|rd|th)?[ ](?:of[ ])?(?P<m7>{_MONTH})(?:,?[ ](?P<y7>[0-9]{{4}}))?
         (?![A-Za-z])
@@ -133,7 +134,8 @@ _TIMES = rf"""
   | \b(?i:by|before|until|till)[ ](?P<H11>[0-9]{{1,2}})(?![0-9:%/]|[.,][0-9]|[ ]?[A-Za-z$\u3400-\u9fff])
   | \b(?i:(?P<H8>{_HOUR_WORDS})[ ][ap]\.?m\b|(?P<H9>{_HOUR_WORDS}|[0-9]{{1,2}})[ ]o'clock)
   | \b(?i:(?P<M10>half|(?:a[ ])?quarter|twenty-five|{ENGLISH_WORDS}|[0-9]{{1,2}})(?:[ ]minutes)?[ ]
-        (?P<to10>past|to(?=[ ](?:noon|midnight)|(?<=quarter[ ]to)))
+        (?P<to10>past|to(?=[ ](?:noon|midnight)|(?<=quarter[ ]to)|(?<=at[ ]ten[ ]to)|(?<=at[ ]five[ ]to)
+            |(?<=at[ ]twenty[ ]to)))
         [ ](?P<H10>{_HOUR_WORDS}|noon|midnight|[0-9]{{1,2}})\b(?![:.][0-9]|[ ]?%))
   | \b(?P<noon>(?i:noon|midday|midnight))\b
 """
@@ -142,14 +144,19 @@ _SHARES = rf"""
   | (?P<tenths>[{_C}0-9])成(?P<tenths2>[{_C}半])?(?![功为立员果本交绩长不分人品])
   | (?i:\bone[ ]in[ ](?:every[ ])?(?P<onein>{_ENGLISH}|[0-9]{{1,5}})\b
     |\b(?P<parts>an?|one|two|three|four)[ -](?P<nth>third|quarter|fifth|sixth|eighth|tenth)s?\b
-        (?=[ ](?:of|less|more|cheaper|off)\b|(?<=s)))
+        (?=[ ](?:of|to|less|more|cheaper|off|longer|lower|higher)\b|(?<=s)))
+  | (?P<halves>一半(?!以)|半数|\b(?i:half[ ](?:of|the|as|are))\b)
+  | \b(?i:half[ ]a[ ](?P<halfscale>million|billion|thousand|dozen))\b
+  | \b(?i:an?[ ](?P<onescale>million|billion|thousand|hundred|dozen))\b(?![ ](?:thanks|times|things))
   | (?P<fold>翻(?:了)?[一两]番|翻番|翻倍|\b(?i:doubled|tripled|halved|quadrupled)\b)
   | (?<![A-Za-z0-9.])(?P<times>{_DIGITS})(?:x(?![A-Za-z0-9])|[ ]?倍)
 """
 _HALVES = rf"""
-    (?P<halfthing>半(?=[片粒盒瓶斤袋杯勺箱]|公斤))
+    (?P<halfthing>(?<!一)半(?=[片粒盒瓶斤袋杯勺箱]|公斤))
   | (?P<halfwhole>[{_C}十]|[0-9]{{1,3}})?(?P<half>个半|半个?)(?P<halfspan>小时|钟头|月|星期|天|年|分钟)
-  | (?P<plushalf>[{_C}十]{{1,3}}|[0-9]{{1,3}})(?:个)?(?P<plusspan>小时|天|年|分钟)半
+  | (?P<plushalf>[{_C}十]{{1,3}}|[0-9]{{1,3}})(?:个)?(?P<plusspan>小时|天|年|岁|分钟)半
+  | (?P<ticks>[一两三])刻钟|(?<![A-Za-z0-9])(?:PT)?(?P<hh>[0-9]{{1,3}})[hH](?P<mm>[0-9]{{1,2}})(?:[mM](?:in)?)?(?![A-Za-z0-9])
+  | \b(?i:another[ ](?P<another>hour|minute|day|week|month|year))\b
   | \b(?i:half[ ]an?[ ](?P<halfof>hour|minute|day|year)
     |an?[ ](?P<andhalf>hour|minute|day|week|month|year)[ ]and[ ]a[ ]half
     |(?:a[ ]|three[ ])?quarters?[ ]of[ ]an[ ](?P<quarterof>hour))\b
@@ -167,14 +174,15 @@ _NO_THINGS = (
 _NUMBERS = rf"""
     (?P<phone>(?<![0-9.])(?:[0-9]{{3,4}}(?:-[0-9]{{3,12}}){{2,8}}|\+[0-9]{{1,3}}(?:[ -][0-9]{{2,12}}){{1,8}}
         |[0-9](?:-[0-9]){{3,12}})(?![0-9]))
+  | (?P<digits>(?<=[限是为选号])[{_C}](?:[、和][{_C}]){{1,6}}(?=[。,;\n]|$))
   | (?P<score>\b(?:{ENGLISH_WORDS}|[0-9]{{1,3}})-nil\b)
   | (?P<word>(?<![A-Za-z0-9_])(?!{_GLUED})(?=[0-9_.:-]{{0,80}}[A-Za-z_])(?=[A-Za-z_.:-]{{0,80}}[0-9])
         [A-Za-z0-9_]+(?:[.:-][A-Za-z0-9_]+)*)
   | (?:(?P<sign>[¥$€£]|(?<![A-Za-z])(?:{_CODES})[ ]?\$?)[ ]?)?(?P<number>{_DIGITS}){_TAIL}
   | \b(?P<english>{_ENGLISH})(?![A-Za-z])(?P<odd>-(?:odd|some|ish))?
-        (?P<etail>[ -](?:dollar|yuan|euro|cent|pence|quid|degree|per[ ]?cent|point|goal|beat|star|seat|room|floor
+        (?P<etail>[ -](?:dollar|yuan|euro|cent|pence|pound|rupee|yen|quid|degree|per[ ]?cent|point|goal|beat|star|seat|room|floor
         |share|pill|tablet)\w*)?
-        (?P<espan>[ -](?:{_ENGLISH_SPAN}|{_ENGLISH_UNIT})(?![A-Za-z]))?(?P<things>[ ](?!{_NO_THINGS})[a-z]{{2,20}}s\b)?
+        (?P<espan>[ -](?:{_ENGLISH_SPAN}|{_ENGLISH_UNIT})(?![A-Za-z]))?(?P<things>[ ](?!{_NO_THINGS})(?:people|children|[a-z]{{2,20}}s)\b)?
   | (?P<mao>[{_C}1-9])[角毛](?P<maofen>[{_C}1-9])?(?![{_C}虽巾病])
   | (?P<chinese>{_CHINESE}){_CHINESE_TAIL}
 """
@@ -184,7 +192,7 @@ PATTERN = re.compile(
     f"(?:{_START})(?:{'|'.join((_NO_FIGURES, _DATES, _DAYS, _HALVES, _TIMES, _SHARES, _NUMBERS))})",
     re.VERBOSE | re.MULTILINE,
 )
-DATES = range(1, 13)
+DATES = range(1, 14)
 HOURS = range(1, 12)
 RANGE = re.compile(r"\s*(?:[-–—~至到]|to|and)\s*")
 TOGETHER = re.compile(r"[ ]?(?:,|and|零|又)?[ ]?")

@@ -16,7 +16,15 @@ from enum import StrEnum
 
 from worker.core.figureforms import DATES, FLAT, HOURS, PATTERN, RANGE, TOGETHER
 from worker.core.measures import unit_of
-from worker.core.numerals import CHINESE_DIGITS, english_number_of, last_unit_of, number_of
+from worker.core.numerals import (
+    CHINESE_DIGITS,
+    english_number_of,
+    last_unit_of,
+    number_of,
+    quantum_of,
+    read,
+    readings_of,
+)
 
 
 class Kind(StrEnum):
@@ -64,7 +72,7 @@ Groups = dict[str, str]
 _SCALES = dict(zip("百千万亿", (1e2, 1e3, 1e4, 1e8), strict=True))
 _SCALES |= {"百万": 1e6, "千万": 1e7, "万亿": 1e12, "hundred": 1e2, "thousand": 1e3, "grand": 1e3}
 _SCALES |= {"million": 1e6, "billion": 1e9, "trillion": 1e12, "k": 1e3, "m": 1e6, "mn": 1e6}
-_SCALES |= {"b": 1e9, "bn": 1e9, "t": 1e12}
+_SCALES |= {"lakh": 1e5, "crore": 1e7, "dozen": 12.0, "b": 1e9, "bn": 1e9, "t": 1e12}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _QUARTERS = {"一": 1, "二": 2, "三": 3, "四": 4, "first": 1, "second": 2, "third": 3, "fourth": 4}
 _NTH = {"third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
@@ -134,8 +142,8 @@ def _figure(match: re.Match[str]) -> Figure | None:
     at = (match[0].strip(), match.start(), match.end())
     if group["numbering"] or group["idiom"]:
         return None
-    if group["url"] or group["word"] or group["phone"] or group["score"]:
-        has_digit = group["score"] or any(c.isdigit() for c in at[0])
+    if group["url"] or group["word"] or group["phone"] or group["score"] or group["digits"]:
+        has_digit = group["score"] or group["digits"] or any(c.isdigit() for c in at[0])
         return Figure(Kind.IDENTIFIER, *at) if has_digit else None
     if group["number"]:
         return _number(group, at)
@@ -154,16 +162,16 @@ def _figure(match: re.Match[str]) -> Figure | None:
 def _share(group: Groups, at: At) -> Figure | None:
     """A share or a multiple."""
     if group["cper"]:
-        value, quantum = _read(group["cper"])
-        of = {"百": 100.0, "千": 1000.0, "万": 10_000.0}.get(group["den"]) or _read(group["den"])[0]
+        value, quantum = read(group["cper"])
+        of = {"百": 100.0, "千": 1000.0, "万": 10_000.0}.get(group["den"]) or read(group["den"])[0]
         worth = 100.0 / of if of else 1.0
         # 三分之二 is a third twice; what is near it may be called so.
         quantum = quantum if group["den"] in "百千万" else _NEAR * value
         return Figure(Kind.PERCENT, *at, values=(value * worth,), quantum=quantum * worth)
     if group["tenths"]:
         more = group["tenths2"]
-        extra = 0.0 if not more else 5.0 if more == "半" else _read(more)[0]
-        value = 10 * _read(group["tenths"])[0] + extra
+        extra = 0.0 if not more else 5.0 if more == "半" else read(more)[0]
+        value = 10 * read(group["tenths"])[0] + extra
         return Figure(Kind.PERCENT, *at, values=(value,), quantum=1.0 if more else 10.0)
     if group["onein"]:
         word = group["onein"]
@@ -174,14 +182,22 @@ def _share(group: Groups, at: At) -> Figure | None:
         parts = 1.0 if group["parts"] in "an" else english_number_of(group["parts"])
         share = 100.0 * parts / _NTH[group["nth"].lower()]
         return Figure(Kind.PERCENT, *at, values=(share,), quantum=_NEAR * share)
+    if group["halves"]:
+        return Figure(Kind.PERCENT, *at, values=(50.0,), quantum=_NEAR * 50)
+    if group["onescale"]:
+        worth = _SCALES[group["onescale"].lower()]
+        return Figure(Kind.NUMBER, *at, values=(worth,), quantum=0.1 * worth)
+    if group["halfscale"]:
+        worth = _SCALES[group["halfscale"].lower()]
+        return Figure(Kind.NUMBER, *at, values=(0.5 * worth,), quantum=0.1 * worth)
     if group["fold"]:
         return Figure(Kind.NUMBER, *at, values=(_FOLDS.get(at[0].lower(), 2.0),), quantum=0.1)
     if group["times"]:
         digits = group["times"]
-        return Figure(Kind.NUMBER, *at, values=_readings(digits), quantum=_quantum(digits))
+        return Figure(Kind.NUMBER, *at, values=readings_of(digits), quantum=quantum_of(digits))
     if group["mao"]:
-        value = _read(group["mao"])[0] / 10
-        value += _read(group["maofen"])[0] / 100 if group["maofen"] else 0.0
+        value = read(group["mao"])[0] / 10
+        value += read(group["maofen"])[0] / 100 if group["maofen"] else 0.0
         return Figure(Kind.NUMBER, *at, values=(value,), quantum=0.01, money=True)
     return None
 
@@ -191,20 +207,33 @@ def _half(group: Groups, at: At) -> Figure | None:
     if group["halfthing"]:
         return Figure(Kind.NUMBER, *at, values=(0.5,), quantum=0.1)
     if group["half"]:
-        whole = _read(group["halfwhole"])[0] if group["halfwhole"] else 0.0
+        whole = read(group["halfwhole"])[0] if group["halfwhole"] else 0.0
         if not group["halfwhole"] and group["half"] == "个半":
             whole = 1.0
         value, word = whole + 0.5, group["halfspan"]
     elif group["plushalf"]:
-        value, word = _read(group["plushalf"])[0] + 0.5, group["plusspan"]
+        value, word = read(group["plushalf"])[0] + 0.5, group["plusspan"]
     elif group["halfof"] or group["andhalf"]:
         value, word = (0.5, group["halfof"]) if group["halfof"] else (1.5, group["andhalf"])
+    elif group["ticks"] or group["hh"]:
+        return _compact(group, at)
+    elif group["another"]:
+        value, word = 1.0, group["another"]
     elif group["quarterof"]:
         value, word = (0.75 if "three" in at[0].lower() else 0.25), group["quarterof"]
     else:
         return None
-    measure = unit_of("个月" if word == "月" else word.lower())
+    measure = unit_of({"月": "个月", "岁": "年"}.get(word, word.lower()))
     return Figure(Kind.DURATION, *at, values=(value,), quantum=0.2, measure=measure)
+
+
+def _compact(group: Groups, at: At) -> Figure:
+    """Quarters of an hour, or 1h35m."""
+    if group["ticks"]:
+        minutes = 15.0 * number_of(group["ticks"])[0]
+    else:
+        minutes = 60.0 * int(group["hh"]) + int(group["mm"])
+    return Figure(Kind.DURATION, *at, values=(minutes,), measure=unit_of("minutes"))
 
 
 def _number(group: Groups, at: At) -> Figure | None:
@@ -214,8 +243,8 @@ def _number(group: Groups, at: At) -> Figure | None:
     has_sign = bool((group["sign"] or "").strip())
     word = group["scale"] or (has_sign and group["small"])  # $12m, but 12m is a length
     scale = _SCALES[word.strip().lower()] if word else 1.0
-    values = tuple(value * scale for value in _readings(digits))
-    quantum = _quantum(digits) * scale
+    values = tuple(value * scale for value in readings_of(digits))
+    quantum = quantum_of(digits) * scale
     span = group["span"] or (group["small"] if not has_sign else None)
     measure = unit_of(span.strip(" -").replace("° ", "°")) if span else None
     if span and measure is None:
@@ -258,8 +287,8 @@ def _chinese(group: Groups, at: At, after: str) -> Figure | None:
     if tail == "%":
         return Figure(Kind.PERCENT, *at, values=(value,), quantum=quantum)
     if group["cjiao"]:
-        value += _read(group["cjiao"])[0] / 10
-        value += _read(group["cfen"])[0] / 100 if group["cfen"] else 0.0
+        value += read(group["cjiao"])[0] / 10
+        value += read(group["cfen"])[0] / 100 if group["cfen"] else 0.0
         quantum = 0.01 if group["cfen"] else 0.1
     measure = _unit_in(span) if span else None
     kind = Kind.DURATION if measure and measure[0] == "time" else Kind.NUMBER
@@ -284,7 +313,9 @@ def _english(group: Groups, at: At) -> Figure | None:
     if group["odd"]:
         return Figure(Kind.NUMBER, *at, values=(value + 5.0,), quantum=9.0)
     is_bare = not (tail or span or group["things"]) or (
-        value == 1 and not tail.startswith(("d", "e", "y", "per"))
+        value == 1
+        and span.lower() not in ("hour", "week", "month")
+        and not tail.startswith(("d", "e", "y", "per"))
     )
     if value <= _SMALL_WORD and is_bare and " and a half" not in words.lower():
         return None  # one of the two: words, as 两个 is
@@ -293,7 +324,9 @@ def _english(group: Groups, at: At) -> Figure | None:
         return Figure(Kind.PERCENT, *at, values=(value,), quantum=quantum)
     measure = (unit_of(span) or _unit_in(span)) if span else None
     kind = Kind.DURATION if measure and measure[0] == "time" else Kind.NUMBER
-    money = tail.startswith(("dollar", "yuan", "euro", "cent", "pence", "quid"))
+    money = tail.startswith(
+        ("dollar", "yuan", "euro", "cent", "pence", "quid", "pound", "rupee", "yen")
+    )
     quantum = 1.0
     if "half" in words.lower():
         quantum = max(0.2, 0.2 * 1000.0 ** (len(str(int(value))) // 4))
@@ -354,30 +387,3 @@ def _hour(word: str) -> int:
     if word[0].isascii() and not word[0].isdigit():
         return round(english_number_of(word))
     return round(number_of(word)[0])
-
-
-def _read(word: str) -> tuple[float, float]:
-    if word[0].isascii():
-        return _readings(word)[0], _quantum(word)
-    return number_of(word)
-
-
-def _readings(digits: str) -> tuple[float, ...]:
-    """What the digits may mean: 1.234 is read both ways, as is 12,5."""
-    digits = re.sub(r"[ \u00a0\u202f']", "", digits)
-    readings = [float(digits.replace(",", ""))] if digits.count(".") <= 1 else []
-    if re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?", digits):
-        readings.append(float(digits.replace(".", "").replace(",", ".")))
-    elif re.fullmatch(r"[0-9]+,[0-9]{1,2}", digits):
-        readings = [float(digits.replace(",", "."))]
-    if re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+", digits):
-        readings = readings[-1:]
-    return tuple(readings)
-
-
-def _quantum(digits: str) -> float:
-    mantissa, _, exponent = digits.lower().partition("e")
-    mark = "," if re.fullmatch(r"[0-9.]+,[0-9]{1,2}|[0-9.]+\.[0-9.]*,[0-9]+", mantissa) else "."
-    _, point, decimals = mantissa.rpartition(mark)
-    quantum = 10.0 ** -len(decimals) if point else 1.0
-    return float(quantum * 10.0 ** max(-300, min(300, int(exponent[:5] or 0))))

@@ -10,80 +10,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Sequence
+from itertools import permutations
 
+from worker.core import surroundings as near
 from worker.core.figureforms import FLAT
 from worker.core.figures import Figure, Kind
-from worker.core.known import Known, has, tight
+from worker.core.known import Known, clock_of, has, tight
 from worker.core.measures import base_value
 from worker.core.reckoning import Operand, Tags
 
 _BEFORE, _AFTER = 14, 5
-_ABOUT_BEFORE = re.compile(
-    r"(?:约|大概|差不多|近|接近|左右|大致|≈|~|\b(?:about|around|roughly|approximately|approx\.?|some|nearly|almost"
-    r"|just|close to|circa|c\.|say))[^0-9,.;。,]{0,6}$",
-    re.IGNORECASE,
-)
-_MORE_BEFORE = re.compile(
-    r"(?:近|接近|超过?|逾|不到|不足|多于|大于|上|\b(?:nearly|almost|over|under|above|below|more than|less than|up to"
-    r"|at least))[^0-9,.;。,]{0,4}$",
-    re.IGNORECASE,
-)
-_ABOUT_AFTER = re.compile(r"[ ]?(?:左右|上下|多|余|以上|以下|出头|or so\b|ish\b|-ish\b)")
-_COUNTED = re.compile(
-    r"[ ]?(?:[个项条只支笔次家款种类部份件台点步轮则样处]|/[ ]?[0-9]"
-    r"|(?:of|out of|more|other|further|missing|remaining|requested|available|tools?|results?|items?|values?|quotes?|questions?"
-    r"|parts?|answers?|attempts?|times|tries|requests?|calls?|figures?|prices?|metrics?|numbers?|sources?|things"
-    r"|pieces|records?|entries|steps?|are\b|is\b|were\b|was\b)\b)",
-    re.IGNORECASE,
-)
-_COUNTED_BEFORE = re.compile(
-    r"(?:第|仅|只有|共|\b(?:all|of|only|step|number|no\.|just|the|tried|failed))[ ]?$",
-    re.IGNORECASE,
-)
-_NOTHING = re.compile(r"[\s.,;:!?)\u3002\uff0c\uff1b]*\Z")
-_NOUN = re.compile(r"[ ]?([A-Za-z]{3,20}|[\u3400-\u9fff]{1,2})(?:[ ]([A-Za-z]{3,20}))?")
-_AGAIN = re.compile(
-    r"再(?:试|查|问|看|来|次|确认|核实|联系|重试|刷新)|重试|稍后|改日|恢复后再|之?后可以?再"
-    r"|\b(?:try|check|ask|come|call|look)(?: \w+){0,2} (?:again|back)\b|\bretry\b|\bagain (?:in|at|after)\b",
-    re.IGNORECASE,
-)
-_MISSING = re.compile(
-    r"查不到|不可用|无法|没有|未能|拿不到|不清楚|不知道|不了|没查|未知|暂无|缺|是否|什么"
-    r"|\b(?:unavailable|could not|couldn't|cannot|can't|not available|no data|no figure|don't|unknown|unable"
-    r"|missing|whether|won't|isn't)\b",
-    re.IGNORECASE,
-)
-_RATE = re.compile(
-    r"每|折合|可买|能买|相当于|平均|均价|人均|单价|一(?:[斤份件股]|公斤|个(?!半))|/|÷"
-    r"|\b(?:per|each|average[sd]?|apiece|a (?:head|piece|month|year|week|day|game|click|share|unit|gb)|works out)\b",
-    re.IGNORECASE,
-)
-_YEARLY = re.compile(r"每年|一年|年费|全年|年度|\b(?:year|yearly|annual(?:ly)?)\b", re.IGNORECASE)
-_POINTS = re.compile(r"[ ]?(?:points?\b|个?点(?!半|[0-9]))", re.IGNORECASE)
-_COMPARED = re.compile(
-    r"[占比中增涨跌降升高低贵多少用剩余成差即]|便宜|完成"
-    r"|\b(?:of|than|up|down|more|less|share|used?|grew|growth|rose|fell|drop|dearer|cheaper|left|spare|free|remain(?:s|ing)?"
-    r"|succeed|i\.e)",
-    re.IGNORECASE,
-)
-_OCLOCK = re.compile(
-    r"(?:\b(?:from|at|to|until|till|by|before|after|between|and|opens|closes)|[-–至到])[ ]?$",
-    re.IGNORECASE,
-)
-_STOP = r"(?<![iI]\.e)(?<!e\.g)(?<!approx)[.](?=\s|$)"
-_CLAUSE_END = re.compile(rf"[。!?;,\uff01\uff1f\uff1b\uff0c\n]|{_STOP}")
-_SENTENCE_END = re.compile(rf"[。!?;\uff01\uff1f\uff1b\n]|{_STOP}")
-_ORDINAL = re.compile(r"(?:st|nd|rd|th)\b")
+_OF_TIME = frozenset({"duration", "eta", "age", "term", "period", "elapsed", "delay", "wait"})
 _OTHER_UNITS = frozenset({"¥", "%", "time", "length", "mass", "data", "volume", "heat"})
-_IS_WORTH = re.compile(
-    r"^[^,;.\u3002\uff0c\uff1b]*(?:=|≈|约|合|换|兑|为|需|要|\b(?:is|are|equals?|comes?|costs?|buys?|gets?)\b)"
-    r"[^,;.\u3002\uff0c\uff1b]*$"
-)
 _BASES = (1.0, 10.0, 100.0, 1000.0)
 _NEAR_BASE = 24
+_NEAR_AT_MOST = 0.02  # of what is reckoned and has one or two digits
+_MORE_AT_MOST = 0.1  # just over a thousand
 _ROUNDED_AT_MOST = 0.05  # 2万 is no rounding of 17,000
 _LATER_AT_MOST = 1.25  # told 27 s, "30 seconds" is honest
+_DAY = 86_400.0
 _ROUNDS_MAX = 3
+_SAID_MAX = 10
 _DERIVED_MAX = 12
 _RECKONED_MAX = 200  # reckoning takes time, on the event loop; nobody sums up so much
 
@@ -98,6 +45,11 @@ class Judge:
         self._asked = asked
         self._known = known
         self._reckoned_so_far = 0
+        self._said = [
+            figure.values[0]
+            for figure in asked
+            if figure.kind is Kind.NUMBER and known.has_number(figure.values[0], 0.0)
+        ][:_SAID_MAX]
         self._counts = {*counts, *known.lengths, *known.records}
 
     def invented(self) -> list[Figure]:
@@ -136,7 +88,8 @@ class Judge:
             case Kind.DAY:
                 return told if self._is_day(figure) else None
             case Kind.TIME:
-                is_known = self._known.has_time(figure.parts) or self._is_told(figure)
+                clock = clock_of(figure, self._text)
+                is_known = self._known.has_time(figure.parts, clock=clock) or self._is_told(figure)
                 return told if is_known else None
             case Kind.DURATION:
                 return self._duration(figure)
@@ -144,13 +97,18 @@ class Judge:
                 return told if self._is_plain(figure) else self._reckoned(figure)
 
     def _is_name(self, figure: Figure) -> bool:
-        if figure.text.endswith("nil"):
+        if figure.text.endswith("nil") or not figure.text.isascii():
             return tight(figure.text) in self._known.corpus
+        glued = near.GLUED.match(figure.text)  # 800MPa
+        if glued and self._known.has_number(float(glued[1]), 0.0):
+            return True
         is_short = sum(c.isdigit() for c in figure.text) < 2  # H5, GPT-4: a name
         return is_short or tight(figure.text).rstrip(".") in self._known.corpus
 
     def _is_date(self, figure: Figure) -> bool:
         if self._known.has_date(figure.parts):
+            return True
+        if figure.text.endswith("号") and tight(figure.text) in self._known.corpus:
             return True
         one, slash, other = figure.text.partition("/")  # 2/3 of the tools is no day of February
         if not (slash and one.isdigit() and other.isdigit()):
@@ -160,10 +118,12 @@ class Judge:
         )
 
     def _is_day(self, figure: Figure) -> bool:
-        clause = self._around(figure, _CLAUSE_END)
-        if _AGAIN.search(clause) or _MISSING.search(self._around(figure, _SENTENCE_END)):
+        clause = self._around(figure, near.CLAUSE_END)
+        if near.AGAIN.search(clause) or near.MISSING.search(
+            self._around(figure, near.SENTENCE_END)
+        ):
             return True
-        return self._known.has_day(figure.text)
+        return self._known.has_day(figure.text, is_now=near.NOW.search(clause) is not None)
 
     def _is_plain(self, figure: Figure) -> bool:
         """Whether a number or a share was told as it is, or counts what was asked for."""
@@ -177,7 +137,7 @@ class Judge:
             return True
         if is_number and known.has_note(figure.values[0]):
             return True
-        if is_number and _ORDINAL.match(text, figure.end):
+        if is_number and near.ORDINAL.match(text, figure.end):
             return known.has_day_of_month(figure.values[0])
         return is_number and self._is_clock(figure, text[: figure.start])
 
@@ -198,7 +158,7 @@ class Judge:
         slack = tolerance * (1 / 1.8 if unit < 0 else unit)
         if known.has_amount(dimension, base_value(value, figure.measure), slack):
             return True
-        return known.has_bare(value, tolerance)
+        return known.has_expected(dimension, value, tolerance)
 
     def _is_count(self, figure: Figure) -> bool:
         value = figure.values[0]
@@ -206,14 +166,17 @@ class Judge:
             return False
         after = self._text[figure.end : figure.end + 24]
         if not figure.text[-1:].isdigit():
+            if figure.text.endswith(("points", "point")):
+                before = self._text[max(0, figure.start - _BEFORE) : figure.start]
+                return before.rstrip().endswith(("your", "these", "all", "the", "of"))
             thing = figure.text.rpartition(" ")[2].rstrip("s").lower()
             return value in self._known.records or thing in self._known.question.lower()
-        if _NOTHING.match(after):
+        if near.NOTHING.match(after):
             return True
         before = self._text[max(0, figure.start - _BEFORE) : figure.start]
-        if _COUNTED.match(after) or _COUNTED_BEFORE.search(before):
+        if near.COUNTED.match(after) or near.COUNTED_BEFORE.search(before):
             return True
-        noun, question = _NOUN.match(after), tight(self._known.question)
+        noun, question = near.NOUN.match(after), tight(self._known.question)
         words = noun.groups() if noun else ()
         return any(word and tight(word).rstrip("s") in question for word in words)
 
@@ -222,7 +185,9 @@ class Judge:
         value = figure.values[0]
         if figure.quantum == 0.01:
             return self._known.has_time((int(value) % 12, round(value % 1 * 100), None))
-        is_hour = figure.quantum == 1 and value <= 24 and _OCLOCK.search(before[-12:])
+        after = self._text[figure.end : figure.end + 8]
+        is_beside = near.OCLOCK.search(before[-12:]) or near.TO_AN_HOUR.match(after)
+        is_hour = figure.quantum == 1 and value <= 24 and is_beside
         return bool(is_hour) and self._known.has_time((int(value) % 12, 0, None))
 
     def _reckoned(self, figure: Figure) -> Tags | None:
@@ -230,12 +195,15 @@ class Judge:
         self._reckoned_so_far += 1
         if self._reckoned_so_far > _RECKONED_MAX:
             return None
-        sentence, tolerance = self._around(figure, _SENTENCE_END), self._tolerance(figure)
+        sentence, tolerance = self._around(figure, near.SENTENCE_END), self._tolerance(figure)
         for value in figure.values:
-            has_digits = _digits(value, figure.quantum) >= 3 or figure.quantum <= 0.01
+            has_digits = _digits(value, figure.quantum) >= 3
+            if not has_digits:
+                tolerance = min(tolerance, _NEAR_AT_MOST * abs(value))
             if figure.kind is Kind.PERCENT:
                 found = self._share(value, tolerance, sentence, has_digits=has_digits)
             else:
+                has_digits = has_digits or figure.quantum <= 0.01
                 found = self._amount(figure, value, tolerance, sentence, has_digits=has_digits)
             if found is not None:
                 return found | {"="}
@@ -244,15 +212,24 @@ class Judge:
     def _share(
         self, value: float, tolerance: float, sentence: str, *, has_digits: bool
     ) -> Tags | None:
-        if not has_digits and not _COMPARED.search(sentence):
+        if self._is_share_of_said(value, tolerance):
+            return frozenset({"%"})
+        if not has_digits and not near.COMPARED.search(sentence):
             return None
         return self._known.reckoner.share(value, tolerance, has_digits=has_digits)
+
+    def _is_share_of_said(self, value: float, tolerance: float) -> bool:
+        """Whether it is what one number is of another, and the answer says both."""
+        return any(
+            over and abs(100 * each / over - value) <= tolerance
+            for each, over in permutations(self._said, 2)
+        )
 
     def _amount(
         self, figure: Figure, value: float, tolerance: float, sentence: str, *, has_digits: bool
     ) -> Tags | None:
         reckoner = self._known.reckoner
-        is_rate = figure.kind is not Kind.DURATION and _RATE.search(sentence) is not None
+        is_rate = figure.kind is not Kind.DURATION and near.RATE.search(sentence) is not None
         for worth in self._in_told_units(figure):
             found = reckoner.amount(value * worth, tolerance * worth, has_digits=has_digits)
             if found is None and is_rate:
@@ -261,10 +238,12 @@ class Judge:
                 )
             if found is not None and _fits(figure, found):
                 return found
-        if _POINTS.match(self._text, figure.end):
+        if near.POINTS.match(self._text, figure.end):
             return reckoner.share(value, tolerance, has_digits=False)
-        if _YEARLY.search(sentence) and self._known.has_number(value / 12, tolerance / 12):
+        if near.YEARLY.search(sentence) and self._known.has_number(value / 12, tolerance / 12):
             return frozenset({"year"})
+        if near.MONTHLY.search(sentence) and self._known.has_number(value * 12, tolerance * 12):
+            return frozenset({"month"})
         return None
 
     def _in_told_units(self, figure: Figure) -> list[float]:
@@ -276,8 +255,12 @@ class Judge:
 
     def _duration(self, figure: Figure) -> Tags | None:
         told: Tags = frozenset()
-        if _AGAIN.search(self._around(figure, _CLAUSE_END)) or self._is_told(figure):
+        if near.AGAIN.search(self._around(figure, near.CLAUSE_END)) or self._is_told(figure):
             return told
+        if figure.unit >= _DAY and figure.values[0] in self._known.lengths:
+            before = self._text[max(0, figure.start - _BEFORE) : figure.start]
+            if before.lower().rstrip().endswith(("the", "these", "all", "those", "这", "共")):
+                return told  # the three days of which something is told
         seconds = self._known.amounts.get("time", [])
         for value in figure.values:
             said = value * figure.unit
@@ -305,7 +288,7 @@ class Judge:
             ):
                 continue
             between = self._text[base.end : other.start]
-            if not other.values or len(between) > _NEAR_BASE or not _IS_WORTH.search(between):
+            if not other.values or len(between) > _NEAR_BASE or not near.IS_WORTH.search(between):
                 continue
             tolerance = self._tolerance(other) / base.values[0]
             if self._known.has_number(other.values[0] / base.values[0], tolerance):
@@ -321,13 +304,17 @@ class Judge:
             return 0.0
         before = self._text[max(0, figure.start - _BEFORE) : figure.start]
         after = self._text[figure.end : figure.end + _AFTER]
-        is_more = bool(_MORE_BEFORE.search(before)) or figure.text[-1:] in "多余"
-        is_about = bool(_ABOUT_BEFORE.search(before) or _ABOUT_AFTER.match(after)) or is_more
+        is_more = bool(near.MORE_BEFORE.search(before)) or figure.text[-1:] in "多余"
+        is_about = (
+            bool(near.ABOUT_BEFORE.search(before) or near.ABOUT_AFTER.match(after)) or is_more
+        )
         if is_about:
             shown = max(figure.quantum, _last_shown(value))
             half = max(half, shown if is_more else shown / 2)
-        if max(figure.quantum, half) > 1 and figure.kind is not Kind.DURATION:
-            at_most = _ROUNDED_AT_MOST * value
+            if figure.kind is Kind.DURATION and figure.quantum < 1:
+                half = max(half, 0.25)  # about two and a half hours
+        if max(figure.quantum, half) > 1:
+            at_most = (_MORE_AT_MOST if is_more else _ROUNDED_AT_MOST) * value
             # 四十多 and sixty-odd mean everything up to the next ten.
             half = min(half, max(at_most, figure.quantum / 2 if value % 10 == 5 else 0.0))
         return half
@@ -346,6 +333,8 @@ def _fits(figure: Figure, parts: Tags) -> bool:
     """Whether something with this unit may be reckoned from these: no hours follow from prices."""
     if figure.measure is None or figure.measure[0] in parts:
         return True
+    if figure.kind is Kind.DURATION:
+        return not parts.isdisjoint(_OF_TIME)
     return parts.isdisjoint(_OTHER_UNITS)
 
 

@@ -29,6 +29,11 @@ _TIMES = re.compile(
 _WORD_TIMES = dict(zip("两二三四五六七八九十", (2, 2, 3, 4, 5, 6, 7, 8, 9, 10), strict=True))
 _WORD_TIMES |= {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 _WORD_TIMES |= {"nine": 9, "ten": 10, "twelve": 12}
+_ONE_O_CLOCK = 13 * 3600.0  # in the afternoon
+_PM = re.compile(r"下午|晚上|傍晚|今晚|[pP]\.?[mM]")
+_AM = re.compile(r"上午|早上|清晨|凌晨|[aA]\.?[mM]")
+_PACE = re.compile(r"pace|split|lap|配速|用时|成绩")
+_HUNDRED = re.compile(r"[一每]百|\ba hundred\b", re.IGNORECASE)
 _TIMES_MAX, _DATES_MAX, _CLOCKS_MAX = 6, 30, 20
 _WEEKDAYS = ("一1", "二2", "三3", "四4", "五5", "六6", "日天末7")
 _ENGLISH_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -45,7 +50,8 @@ class Known:
     corpus: str = ""
     numbers: list[float] = field(default_factory=list)
     quoted: list[float] = field(default_factory=list)  # of notes: never a price, never reckoned
-    bare: list[float] = field(default_factory=list)  # told without a unit: they may have any
+    bare: list[float] = field(default_factory=list)  # told without a unit
+    expected: dict[str | None, list[float]] = field(default_factory=dict)  # of these, by dimension
     prices: list[float] = field(default_factory=list)
     shares: list[float] = field(default_factory=list)  # in percent
     amounts: dict[str, list[float]] = field(default_factory=dict)  # by dimension, in its base unit
@@ -54,6 +60,7 @@ class Known:
     waits: list[float] = field(default_factory=list)  # seconds until a retry
     dates: set[tuple[int | None, ...]] = field(default_factory=set)
     times: set[tuple[int | None, ...]] = field(default_factory=set)
+    clocks: set[float] = field(default_factory=set)  # seconds of the day
     operands: list[Operand] = field(default_factory=list)
     runs: list[list[Operand]] = field(default_factory=list)
     lengths: set[int] = field(default_factory=set)  # how many numbers a text holds
@@ -71,6 +78,7 @@ class Known:
                 self.dates.add(figure.parts)
             elif figure.kind is Kind.TIME:
                 self.times.add(figure.parts)
+                self.clocks.add(clock_of(figure, text) or _plain_clock(figure))
             elif figure.kind is Kind.IDENTIFIER:
                 codes = self.quoted if is_note else self.numbers
                 codes += [float(digits) for digits in _CODE.findall(figure.text)]
@@ -82,6 +90,8 @@ class Known:
             in_cents = [int(cents) / 100 for cents in _CENTS.findall(text)]
             self.numbers += in_cents
             self.prices += in_cents
+            if len(run) == 2:  # of two numbers in one text it is told how they differ
+                run = [Operand(each.value, each.tags | {f"~{len(self.runs)}"}) for each in run]
             self.runs.append(run)
             self.lengths.add(len(run))
             self.records |= {text.count("{")} - {0, 1}
@@ -98,8 +108,8 @@ class Known:
     def _take_number(self, figure: Figure, text: str, *, is_question: bool) -> Iterator[Operand]:
         """Add one number in all that it means; yield what may be reckoned with."""
         place = place_of(figure, text, len(self.runs))
-        if place.is_ordinal:
-            self.quoted += figure.values
+        if place.is_name:
+            self.numbers += figure.values
             return
         for value in figure.values:
             told = list(dict.fromkeys((value, value * place.scale)))
@@ -109,9 +119,11 @@ class Known:
                 self.shares.append(value)
             elif figure.money:
                 self.prices += told
-            elif place.measure is None:
+            elif place.is_bare:
                 self.bare += told
-            if place.may_be_share or (value <= 1 and not figure.money and place.measure is None):
+            if place.is_open or place.hint:
+                self.expected.setdefault(place.hint, []).extend(told)
+            if place.may_be_share or (value <= 1 and place.is_bare):
                 self.shares += [value, 100 * value] if value <= 1 else [value]
             if place.measure is not None:
                 dimension, unit = place.measure
@@ -140,18 +152,23 @@ class Known:
             told.sort()
         self._add_relative_days()
         self.spans = sorted([*self._between_times(), *self._between_dates()])
-        for values in self.amounts.values():
+        for values in (*self.amounts.values(), *self.expected.values()):
             values.sort()
         self.operands = self.operands[:LOOSE_MAX]
         self._small = tuple(n for n in _times_in(f"{self.question}\n{answer}") if n > 1)
         if "斤" in answer:
             self._small += (2.0,)  # a 斤 is half a kilogram
+        if _HUNDRED.search(answer):
+            self._small += (100.0,)
         self._reckoner = None
 
     def reckon_also_with(self, derived: Iterable[Operand]) -> None:
         """Take figures of the answer that were reckoned themselves."""
         told = {each.value for each in self.operands}
-        self.operands[:0] = [each for each in derived if each.value not in told]
+        fresh = [each for each in derived if each.value not in told]
+        self.operands[:0] = fresh
+        self.numbers = sorted([*self.numbers, *(each.value for each in fresh)])
+        self.prices = sorted([*self.prices, *(each.value for each in fresh)])
         self._reckoner = None
 
     @property
@@ -184,12 +201,14 @@ class Known:
         return sorted(found)[:_DATES_MAX]
 
     def _between_times(self) -> Iterator[float]:
-        """Seconds from one time of the day to another; the halves of the day are not told apart."""
-        clocks = sorted({3600.0 * (h or 0) + 60.0 * (m or 0) for h, m, _ in self.times})
-        for early, late in combinations(clocks[:_CLOCKS_MAX], 2):
+        """Seconds from one time of the day to another, or to the next day's."""
+        clocks = sorted(self.clocks)[:_CLOCKS_MAX]
+        is_pace = _PACE.search(self.corpus) is not None
+        for early, late in combinations(clocks, 2):
             yield late - early
-            yield 43_200.0 - (late - early)
-            yield (late - early) / 60  # 5:38 may be minutes and seconds
+            yield 86_400.0 - (late - early)
+            if is_pace:
+                yield (late - early) / 60  # 5:38 is minutes and seconds
 
     def _between_dates(self) -> Iterator[float]:
         days = self._whole_dates()
@@ -204,13 +223,13 @@ class Known:
         """Whether a number near enough was told."""
         return has(self.numbers, value, tolerance)
 
-    def has_bare(self, value: float, tolerance: float) -> bool:
-        """Whether it was told without a unit, so that it may have any."""
-        return has(self.bare, value, tolerance)
+    def has_expected(self, dimension: str, value: float, tolerance: float) -> bool:
+        """Whether it was told without a unit, and nothing says that it is of another dimension."""
+        return any(has(self.expected.get(each, []), value, tolerance) for each in (None, dimension))
 
     def has_price(self, value: float, tolerance: float) -> bool:
         """Whether it was told as an amount of money, or without a unit."""
-        return has(self.prices, value, tolerance) or self.has_bare(value, tolerance)
+        return has(self.prices, value, tolerance) or has(self.bare, value, tolerance)
 
     def has_share(self, value: float, tolerance: float) -> bool:
         """Whether it was told in percent, or as a number that may well be meant in percent."""
@@ -239,19 +258,29 @@ class Known:
         """Whether a date with this day was told."""
         return any(told[2] == day for told in self.dates)
 
-    def has_time(self, said: tuple[int | None, ...]) -> bool:
-        """Whether this time of the day was told; seconds may be left out."""
+    def has_time(self, said: tuple[int | None, ...], *, clock: float | None = None) -> bool:
+        """Whether this time of the day was told; seconds may be left out.
+
+        `clock` are the seconds of the day where the half of the day is said, too. It has to be the
+        one told, if the texts count the hours to 24.
+        """
+        if clock is not None and any(each >= _ONE_O_CLOCK for each in self.clocks):
+            return clock in self.clocks
         return any(
             said[:2] == told[:2] and (said[2] is None or said[2] == told[2]) for told in self.times
         )
 
-    def has_day(self, name: str) -> bool:
-        """Whether a day by its name is one that was told."""
+    def has_day(self, name: str, *, is_now: bool = False) -> bool:
+        """Whether a day by its name is one that was told; `is_now` says that it is to be today."""
         word = name.lower()
         if tight(word) in self.corpus or tight(word) in tight(self.question):
             return True
-        weekday = _weekday(word)
+        weekday, week = _weekday(word), _week(word)
+        if week is not None and self.today is not None:
+            return self._is_in_week(week, weekday)
         if weekday is not None:
+            if is_now and self.today is not None and self.today.weekday() == weekday:
+                return True
             english = _ENGLISH_DAYS[weekday]
             told = any(day.weekday() == weekday for day in self._whole_dates())
             return told or re.search(rf"(?:\b|_){english}(?:\b|_)", self.corpus) is not None
@@ -264,6 +293,15 @@ class Known:
         near = [self.today + timedelta(days=offset + n) for n in (-1, 0, 1)]
         near = near[:2] if offset < 0 else near[1:]
         return any((day.year, day.month, day.day) in self.dates for day in near)
+
+    def _is_in_week(self, week: int, weekday: int | None) -> bool:
+        """Whether a date of that week was told: 0 is this one."""
+        assert self.today is not None
+        monday = self.today - timedelta(days=self.today.weekday()) + timedelta(weeks=week)
+        return any(
+            (day - monday).days in range(7) and weekday in (None, day.weekday())
+            for day in self._whole_dates()
+        )
 
     def _is_age(self, days: int) -> bool:
         """Whether a value is told to be about so many days old: 昨天的数据."""
@@ -288,6 +326,26 @@ def _times_in(text: str) -> tuple[float, ...]:
         word = next(filter(None, match.groups())).lower()
         found[float(_WORD_TIMES.get(word) or word)] = None
     return tuple(found)[:_TIMES_MAX]
+
+
+def clock_of(figure: Figure, text: str) -> float | None:
+    """The seconds of the day of a time; None where nothing says which half of the day is meant."""
+    around = text[max(0, figure.start - 2) : figure.end]
+    clock = _plain_clock(figure)
+    if clock >= 12 * 3600.0 or _AM.search(around):
+        return clock
+    return clock + 12 * 3600.0 if _PM.search(around) else None
+
+
+def _plain_clock(figure: Figure) -> float:
+    return 3600.0 * int(figure.values[0]) + 60.0 * (figure.parts[1] or 0)
+
+
+def _week(word: str) -> int | None:
+    """How many weeks ahead the week is that is named."""
+    if word.startswith(("下周", "下个周", "下星期", "下个星期", "下礼拜", "下个礼拜", "next week")):
+        return 1
+    return -1 if word.startswith(("上周", "上个周", "上星期", "上个星期", "上礼拜")) else None
 
 
 def _weekday(word: str) -> int | None:

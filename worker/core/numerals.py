@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 CHINESE_DIGITS = "零〇一二两三四五六七八九"
 _DIGITS = dict(zip(CHINESE_DIGITS, (0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9), strict=True))
 _UNITS = {"十": 10, "百": 100, "千": 1000}
@@ -96,3 +98,32 @@ def _whole(word: str) -> int:
     if digit and last_unit > 10:
         digit *= last_unit // 10  # 两千三: the last digit counts the next lower unit
     return total + section + digit
+
+
+def read(word: str) -> tuple[float, float]:
+    """The value of digits or of a Chinese numeral, and the worth of the last digit shown."""
+    if word[0].isascii():
+        return readings_of(word)[0], quantum_of(word)
+    return number_of(word)
+
+
+def readings_of(digits: str) -> tuple[float, ...]:
+    """What the digits may mean: 1.234 is read both ways, as is 12,5."""
+    digits = re.sub(r"[ \u00a0\u202f']", "", digits)
+    readings = [float(digits.replace(",", ""))] if digits.count(".") <= 1 else []
+    if re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?", digits):
+        readings.append(float(digits.replace(".", "").replace(",", ".")))
+    elif re.fullmatch(r"[0-9]+,[0-9]{1,2}", digits):
+        readings = [float(digits.replace(",", "."))]
+    if re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+", digits):
+        readings = readings[-1:]
+    return tuple(readings)
+
+
+def quantum_of(digits: str) -> float:
+    """What one unit of the last digit shown is worth."""
+    mantissa, _, exponent = digits.lower().partition("e")
+    mark = "," if re.fullmatch(r"[0-9.]+,[0-9]{1,2}|[0-9.]+\.[0-9.]*,[0-9]+", mantissa) else "."
+    _, point, decimals = mantissa.rpartition(mark)
+    quantum = 10.0 ** -len(decimals) if point else 1.0
+    return float(quantum * 10.0 ** max(-300, min(300, int(exponent[:5] or 0))))

@@ -49,6 +49,7 @@ _MONEY = frozenset(
     ]
 ) | {PRICE}
 
+_TOTALS = frozenset({"total", "sum", "subtotal"})
 Tags = frozenset[str]
 
 
@@ -163,8 +164,9 @@ class Reckoner:
                 self.loose.add(value, tags)
             return
         results = self.sure if belong else self.loose
-        for value in (a.value + b.value, a.value - b.value):
-            results.add(value, tags)
+        if not (_TOTALS & (a.tags ^ b.tags)):  # a part is not added to its total
+            results.add(a.value + b.value, tags)
+        results.add(a.value - b.value, tags)
         asked = ASKED in a.tags | b.tags
         (self.sure if asked else self.loose).add(a.value * b.value, tags)
         self._quotients(a, b, tags, belong=belong or asked)
@@ -174,10 +176,10 @@ class Reckoner:
             if not under.value:
                 continue
             self._rate(over, over.value / under.value, tags, belong=belong)
-            if belong:
-                self.shares.add(100 * over.value / under.value, tags)
-                if ASKED not in a.tags | b.tags:
-                    self.shares.add(100 * (over.value - under.value) / under.value, tags)
+            shares = self.shares if belong else self.loose_shares
+            shares.add(100 * over.value / under.value, tags)
+            if ASKED not in a.tags | b.tags:
+                shares.add(100 * (over.value - under.value) / under.value, tags)
 
     def _rate(self, over: Operand, value: float, tags: Tags, *, belong: bool) -> None:
         if over.tags & _MONEY:
@@ -208,7 +210,10 @@ class Reckoner:
             results = self.sure if is_one else self.loose
             if end - start > 2:
                 results.add(total, tags)
-            results.add(total / (end - start), tags)
+            rates = self.rates if is_one else self.loose_rates
+            rates.add(total / (end - start), tags)
+            if any(each.tags & _MONEY for each in run[start:end]):
+                self.prices.add(total / (end - start), tags)
 
     def _is_pair(self, value: float, tolerance: float) -> bool:
         ordered = self._all
