@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 
 from worker.core.errors import ConfigError
 from worker.sqlitejobs import Bell, End, Job, settle
-from worker.sqliteopen import FileSettings, connect, connect_writer
+from worker.sqliteopen import FileSettings, connect, connect_writer, identity_of
 from worker.sqliteschema import Part, bring_up
 
 T = TypeVar("T")
@@ -85,6 +85,7 @@ class SqliteFile:
         self._rest_until = 0.0
         self._look_again_at = 0  # so many commits, for how long the log is
         self._writer_connection = connect_writer(settings)
+        self._identity = identity_of(settings.path)
         try:
             for part in parts:
                 self.bring_up(part)
@@ -129,7 +130,7 @@ class SqliteFile:
         try:
             with contextlib.closing(connect(self.settings)) as connection:
                 bring_up(connection, part, path=self.settings.path)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: a damaged schema
             raise ConfigError(f"{self.settings.path}: cannot be set up ({error})") from error
 
     def write(
@@ -253,6 +254,7 @@ class SqliteFile:
 
     def _probe(self, count: int) -> list[Any]:
         try:
+            self._require_file()
             self._adopt(self._unsynced)
             version = self._writer_connection.execute("pragma data_version").fetchone()[0]
         except sqlite3.Error as error:
@@ -269,7 +271,16 @@ class SqliteFile:
 
     # --- with the turn ---------------------------------------------------------------------------
 
+    def _require_file(self) -> None:
+        # SQLite goes on with a file that has no name any more, and everybody else with another one:
+        # what is written here would be lost, and what others submit would never be seen.
+        if identity_of(self.settings.path) != self._identity:
+            raise sqlite3.OperationalError(
+                f"{self.settings.path} was deleted or replaced while it was open; restart the worker"
+            )
+
     def _begin(self, manner: Manner) -> None:
+        self._require_file()
         self._adopt(manner)
         self._writer_connection.execute("begin immediate")
 

@@ -110,7 +110,19 @@ def connect(settings: FileSettings) -> sqlite3.Connection:
     except sqlite3.Error:
         connection.close()
         raise
+    except UnicodeDecodeError:  # SQLite's own complaint, with what it found in the file
+        connection.close()
+        raise sqlite3.DatabaseError("the file is damaged") from None
     return connection
+
+
+def identity_of(path: str) -> tuple[int, int] | None:
+    """Which file is at a path now: device and number; None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _text(stored: bytes) -> str:
@@ -136,11 +148,17 @@ def connect_writer(settings: FileSettings) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.Error as error:
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise ConfigError(
+                f"{path}: is no SQLite database, or a damaged one ({error}); move it away, and put"
+                " a copy in its place if there is one"
+            ) from error
+        if code == sqlite3.SQLITE_BUSY:
             raise ConfigError(f"{path}: another program keeps the file locked") from error
         raise ConfigError(
             f"{path}: cannot be opened for writing ({error}); the file and its folder must be"
-            " writable for this user, and the file a SQLite database"
+            " writable for this user, on a disk that is"
         ) from error
     if mode != "wal":
         connection.close()

@@ -39,7 +39,7 @@ def test_urls(url: str, path: str, synchronous: str) -> None:
         ("sqlite:///a.db?synchronous=maybe", "synchronous=full|normal"),
         ("sqlite:///{tmp}/missing/a.db", "does not exist; create it"),
         ("sqlite:///{tmp}", "cannot be opened for writing"),
-        ("sqlite:///{tmp}/text.db", "a SQLite database"),
+        ("sqlite:///{tmp}/text.db", "no SQLite database"),
         ("redis://localhost/0", "not built yet"),
         ("postgresql://localhost/x", "not built yet"),
         ("a.db", "write sqlite:///file.db"),
