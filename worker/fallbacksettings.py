@@ -26,6 +26,7 @@ from worker.core.causes import CAUSES, USUAL
 from worker.core.errors import ConfigError
 from worker.section import Key, Line, Seconds, Section, listed
 
+_ROUTE = "/chat/completions"
 _ACCOUNT = re.compile(r"//[^/]*@")
 _AT = re.compile(r"@(?=https?://)")
 _CAUSES = re.compile(r"\[([\w+\s]*)\]\Z")
@@ -151,6 +152,8 @@ def check_url(url: str, *, what: str) -> SplitResult:
     with contextlib.suppress(ValueError):  # a bracket that nothing closes, a port of letters
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            if parts.path.rstrip("/").endswith(_ROUTE):
+                raise ConfigError(f"{what}: leave {_ROUTE} out; it is put after the base URL")
             return parts
     shown = _ACCOUNT.sub("//", url)[:80]  # without a password
     raise ConfigError(f"{what}: {shown!r} is not an http(s) URL such as https://api.openai.com/v1")

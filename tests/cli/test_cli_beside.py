@@ -13,9 +13,13 @@ import sys
 import pytest
 
 from worker.cli import complain, exits, readable
+from worker.cli.advice import advice
 from worker.cli.aside import tell_strays
 from worker.cli.output import tell
+from worker.cli.tasks import print_result
 from worker.configuration import load
+from worker.core.limits import Status
+from worker.core.task import Result
 from worker.observability import build_observability
 
 LOUD = '''
@@ -97,6 +101,35 @@ def test_words_for_a_stream_that_is_closed_are_dropped(monkeypatch):
 
     assert complain("nobody hears it", 4) == 4
     assert exits.leave(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "names"),
+    [
+        ("auth_error", "HTTP 401: no", "LOOPWORKER_API_KEY"),
+        ("bad_request", "HTTP 404: page not found", "LOOPWORKER_MODEL_URL"),
+        ("protocol_error", "HTTP 302", "LOOPWORKER_MODEL_URL"),
+        ("timeout", "no answer within 4 s", "LOOPWORKER_MODEL_TIMEOUT"),
+    ],
+)
+def test_end_by_the_server_says_what_can_be_done(capsys, status, error, names):
+    """After the line that says what happened; JSON is left as it is."""
+    result = Result("t", Status(status), error=error)
+    print_result(result)
+    told = capsys.readouterr().err
+    print_result(result, as_json=True)
+
+    assert told.splitlines()[0] == f"loopworker: not answered: {status}: {error}"
+    assert names in told.splitlines()[1]
+    assert names not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [("bad_request", "HTTP 400: no"), ("cancelled", None)]
+)
+def test_other_ends_speak_for_themselves(status, error):
+    """No advice where there is none to give."""
+    assert advice(Result("t", Status(status), error=error)) is None
 
 
 def test_quoted_values_cannot_move_the_cursor():

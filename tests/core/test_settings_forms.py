@@ -105,6 +105,14 @@ def test_password_of_a_wrong_url_is_not_shown():
     assert "'ftp://host/v1' is not an http(s) URL" in said
 
 
+@pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/"])
+def test_whole_address_in_place_of_the_base_url_is_refused(end):
+    """It would be asked for twice; every call would be answered with 404."""
+    said = refusal({"LOOPWORKER_MODEL_URL": f"http://h/v1{end}"})
+
+    assert said.startswith("LOOPWORKER_MODEL_URL: leave /chat/completions out")
+
+
 def test_mark_at_the_beginning_of_a_file_is_read_over(tmp_path):
     """Some editors write one; it is no part of the first name."""
     file = tmp_path / "w.toml"

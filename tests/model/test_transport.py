@@ -92,6 +92,16 @@ async def test_request_is_what_the_endpoint_expects(http):
     assert sent.body == b'{"a":1}'
 
 
+async def test_query_of_the_base_url_stays_behind_the_path(http):
+    """Some servers want their version there."""
+    async with faulty(answer_json) as server:
+        transport = ChatTransport(http, base_url=server.url + "/v1/?api-version=3&a=%2F")
+        await transport.ask(b"{}", stream=False, bounds=Bounds())
+        sent = server.requests[0]
+
+    assert sent.head.startswith(b"POST /v1/chat/completions?api-version=3&a=%2F HTTP/1.1\r\n")
+
+
 async def test_no_key_sends_no_authorization(http):
     """A local server needs no key, and gets no empty one."""
     async with faulty(answer_json) as server:

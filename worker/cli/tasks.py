@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any
 
+from worker.cli.advice import advice
 from worker.cli.deciding import told_of
 from worker.cli.exits import (
     ANSWERED,
@@ -206,6 +207,9 @@ def print_result(result: Result, *, as_json: bool = False) -> int:
     if code != ANSWERED:
         why = f": {one_line(why_of(result))}" if why_of(result) else ""
         tell(f"loopworker: not answered: {result.status}{why}")
+        hint = advice(result)
+        if hint is not None and not as_json:
+            tell(f"loopworker: {hint}")
     if not as_json and str(result.status) != "cancelled":  # the rest of its calls were skipped
         for part in result.degraded:
             tell(f"loopworker: degraded: {part.tool}: {part.source} ({part.reason or 'unknown'})")

@@ -341,8 +341,9 @@ def _model_error(outcome: Outcome[Reply], *, has_deadline: bool) -> ModelError:
             status, transient = Status.ERROR, False
         case AttemptFailed():
             status, transient = Status.MODEL_UNAVAILABLE, True
+    is_ours = isinstance(error, AttemptFailed | Rejected)  # its text is for people as it is
     made = ModelError(
-        f"{type(error).__name__}: {error}",
+        str(error) if is_ours else f"{type(error).__name__}: {error}",
         status=status,
         transient=transient,
         retry_after_seconds=hint,

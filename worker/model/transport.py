@@ -68,7 +68,8 @@ class ChatTransport:
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.url = httpx.URL(base_url.rstrip("/") + "/chat/completions")
+        base = httpx.URL(base_url)  # it may have a query: ?api-version=…
+        self.url = base.copy_with(path=base.path.rstrip("/") + "/chat/completions")
         self._http = http
         self._wall = wall
         self._clock = clock
