@@ -7,10 +7,10 @@ ever waits for company: a lone write is committed at once.
 
 A commit waits for the disk if one of its writes asks for that. What does not ask (a claim, an ack,
 a step that can be repeated) outlives the process, not the machine; but it is never lost where a
-later write is kept: SQLite's log has an order. Of these, the small ones are done **at once**, in
-the thread of the caller, if nobody else is at the file: to wake another thread and to be woken by
-it costs several times as much as the write. It never waits there, neither for the disk nor for
-another process: whenever it would, the writer thread does it.
+later write is kept: SQLite's log has an order. Small writes are done **at once**, in the thread of
+the caller, if nobody else is at the file: to wake another thread and to be woken by it costs
+several times as much as the write. Nothing waits there, neither for the disk nor for another
+process: where that is needed, the writer thread does it, the waiting alone if need be.
 
 A write is a function of the connection, run as a whole. So a cancelled caller leaves no transaction
 open, and its write is there wholly or not at all. Several writes of one kind can be done by one
@@ -32,9 +32,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from worker.core.errors import ConfigError
-from worker.sqlitejobs import Bell, End, Job, settle
+from worker.sqlitejobs import NOT_YET, Bell, End, Job, settle
 from worker.sqliteopen import FileSettings, connect, connect_writer, identity_of
 from worker.sqliteschema import Part, bring_up
+from worker.sqlitesync import LogSync
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -84,6 +85,7 @@ class SqliteFile:
         self._done_at_once = 0
         self._rest_until = 0.0
         self._look_again_at = 0  # so many commits, for how long the log is
+        self._log = LogSync(settings.path)
         self._writer_connection = connect_writer(settings)
         self._identity = identity_of(settings.path)
         try:
@@ -147,11 +149,11 @@ class SqliteFile:
         Arguments of all that wait for the same `work` are given to it together. When the future is
         done, the write outlives this process, and the machine if it is `synced` (and the file is
         opened so). Cancelled: done or not done, never half; if it was done, `orphaned` is called
-        with the outcome that nobody waited for. `at_once`: it is small and need not be synced, so
-        it may be done before this returns.
+        with the outcome that nobody waited for. `at_once`: it is small, so it may be committed
+        before this returns; then others see it before it is synced.
         """
         job = Job(work, argument, orphaned=orphaned, synced=synced)
-        if not (at_once and not synced and self._do_at_once(job)):
+        if not (at_once and self._do_at_once(job)):
             self._jobs.put(job)
         return job.future
 
@@ -209,7 +211,12 @@ class SqliteFile:
             self._done_at_once += 1
         finally:
             self._turn.release()
-        job.settle(outcome)
+        failed = isinstance(outcome, BaseException)
+        if job.synced and not failed and self._synced != self._unsynced:
+            job.committed = outcome
+            self._jobs.put(job)
+        else:
+            job.settle(outcome)
         self._quiet_since = time.monotonic()
         if self._quiet_since - began > SLOW_SECONDS:
             self._rest_until = self._quiet_since + REST_SECONDS
@@ -221,7 +228,10 @@ class SqliteFile:
         end: Job | None = None
         while end is None:
             jobs, end = self._gather()
-            writes = [j for j in jobs if j.work is not None and not j.future.cancelled()]
+            committed = [job for job in jobs if job.committed is not NOT_YET]
+            if committed:
+                settle(committed, self._synced_outcomes(committed))
+            writes = [job for job in jobs if job.is_wanted]
             probes = [job for job in jobs if job.work is None]
             # Who learns of an outcome may want the file at once: the turn is over by then.
             if writes:
@@ -235,8 +245,16 @@ class SqliteFile:
                     outcomes = self._probe(len(probes))
                 settle(probes, outcomes)
             self._fold_log(stopping=end is not None)
+        self._log.close()
         self._writer_connection.close()
         settle([end], [None])
+
+    def _synced_outcomes(self, jobs: list[Job]) -> list[Any]:
+        try:
+            self._log.wait()
+        except sqlite3.Error as error:
+            return [error] * len(jobs)
+        return [job.committed for job in jobs]
 
     def _gather(self) -> tuple[list[Job], End | None]:
         """Wait for work, then take what there is, with the end if it has come."""

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+NOT_YET = object()
+
 
 class Job:
     """Work for one caller, in the event loop that asks for it; without `work`, a mere question."""
 
-    __slots__ = ("argument", "future", "loop", "orphaned", "synced", "work")
+    __slots__ = ("argument", "committed", "future", "loop", "orphaned", "synced", "work")
 
     def __init__(
         self,
@@ -24,8 +26,14 @@ class Job:
         self.argument = argument
         self.orphaned = orphaned
         self.synced = synced
+        self.committed: Any = NOT_YET  # its outcome, once it only waits for the disk
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is a write that has still to be done."""
+        return self.work is not None and self.committed is NOT_YET and not self.future.cancelled()
 
     def settle(self, outcome: Any) -> None:
         """Tell the caller, in its event loop."""

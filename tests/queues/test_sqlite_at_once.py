@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import sqlite3
 import threading
 import time
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.queues.sqliterig import Rig
-from worker import sqlitefile
+from worker import sqlitefile, sqlitesync
+from worker.sqlitesync import LogSync
 
 LEVELS = {"off": 0, "normal": 1, "full": 2, "extra": 3}
 
@@ -86,6 +88,97 @@ async def test_a_commit_waits_for_the_disk_where_a_write_asks_for_it(
 
     assert levels == [own, relaxed, relaxed] * 2
     assert [level for _, level in mixed] == [own, own]
+    await rig.close()
+
+
+class Disk:
+    """Stands for the waiting for the disk, which takes until it may go on."""
+
+    def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.go_on, self.times = threading.Event(), threading.Event(), 0
+        self.error: Exception | None = None
+        monkeypatch.setattr(rig.file._log, "wait", self.wait)
+
+    def wait(self) -> None:
+        """Be slow, and then fail or not."""
+        self.times += 1
+        self.asked.set()
+        assert self.go_on.wait(10)
+        if self.error is not None:
+            raise self.error
+
+
+async def test_a_synced_write_at_once_waits_for_the_disk_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is committed in the caller's thread, and over when the disk has it; others go on."""
+    rig = Rig(tmp_path, synchronous="full")
+    disk = Disk(rig, monkeypatch)
+    synced = [rig.file.write(put_row, "a", at_once=True)]
+    assert rows(rig) == 1
+    await asyncio.to_thread(disk.asked.wait, 10)
+    assert (await at_once(rig))[0] == "MainThread"
+    synced += [rig.file.write(put_row, name, at_once=True) for name in "b"]
+    assert not any(write.done() for write in synced)
+
+    disk.go_on.set()
+    await asyncio.gather(*synced)
+    assert rows(rig) == 2 and disk.times == 2
+    await rig.close()
+
+
+async def test_a_disk_that_fails_is_the_error_of_who_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told that a write would outlive the machine if the disk did not take it."""
+    rig = Rig(tmp_path, synchronous="full")
+    disk = Disk(rig, monkeypatch)
+    disk.error = sqlite3.OperationalError("disk I/O error")
+    disk.go_on.set()
+
+    with pytest.raises(sqlite3.OperationalError, match="disk"):
+        await rig.file.write(put_row, "a", at_once=True)
+    disk.error = None
+    await rig.file.write(put_row, "b", at_once=True)
+    await rig.close()
+
+
+async def test_the_log_is_synced_under_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that is waited for is the log that SQLite writes; the folder, once."""
+    synced: list[str] = []
+
+    def note_name(descriptor: int) -> None:
+        synced.append(os.path.realpath(f"/proc/self/fd/{descriptor}"))
+
+    monkeypatch.setattr(sqlitesync, "_sync", note_name)
+    monkeypatch.setattr(sqlitesync.os, "fsync", note_name)
+    rig = Rig(tmp_path, synchronous="full")
+    for name in ("a", "b"):
+        await rig.file.write(put_row, name, at_once=True)
+    await rig.close()
+
+    log = rig.path + "-wal"
+    assert synced == [str(tmp_path), log, log]
+
+
+def test_a_log_that_cannot_be_synced(tmp_path: Path) -> None:
+    """An error of the operating system comes as the error that a commit would raise."""
+    with pytest.raises(sqlite3.OperationalError, match="No such file"):
+        LogSync(str(tmp_path / "none.db")).wait()
+
+
+@pytest.mark.parametrize("opened", ["off", "normal"])
+async def test_a_file_that_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: str
+) -> None:
+    """Opened to outlive the process only, a synced write at once is over when it returns."""
+    rig = Rig(tmp_path, synchronous=opened)
+    disk = Disk(rig, monkeypatch)
+
+    assert rig.file.write(put_row, "a", at_once=True).done()
+    assert disk.times == 0
     await rig.close()
 
 

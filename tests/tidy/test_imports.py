@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
     "sqlitejobs": set(),
-    "sqlitefile": {"core", "sqlitejobs", "sqliteopen", "sqliteschema"},
+    "sqlitesync": set(),
+    "sqlitefile": {"core", "sqlitejobs", "sqliteopen", "sqliteschema", "sqlitesync"},
     "queues": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
     "store": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
     "waking": {"queues.port", "store.port"},
@@ -130,6 +131,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "selectolax": {"worker/webpage.py"},
     "sqlite3": {
         *("worker/sqlitefile.py", "worker/sqliteopen.py", "worker/sqliteschema.py"),
+        "worker/sqlitesync.py",
         *("worker/queues/sqlite.py", "worker/queues/sqlite_changes.py"),
         *("worker/store/sqlite.py", "worker/store/sqlite_mail.py"),
         *("worker/store/sqlite_lastgood.py", "worker/store/sqlite_rows.py"),

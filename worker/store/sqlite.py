@@ -132,7 +132,9 @@ class SqliteStore:
         body = codec.encode(events) if events else None
         ending = (len(events), body, codec.encode_result(result))
         wish = (run.id, run.epoch, run.session, ending, sqlite_sessions.turn_row(turn))
-        sqlite_sessions.note_freed(run, await self._write(self._finish, wish))
+        small = turn is None and len(body or b"") + len(ending[-1]) <= AT_ONCE_BYTES
+        finishing = self._file.write(self._finish, wish, at_once=small)
+        sqlite_sessions.note_freed(run, await ours(finishing))
 
     async def put_result(self, result: Result) -> bool:
         """See the port: the result of a task that never ran."""
