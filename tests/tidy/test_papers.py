@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.tidy.sources import ROOT, repository_files, text_of
+from tests.tidy.sources import ROOT, part_of, python_files, repository_files, text_of
 
 CHANGELOG = Path("CHANGELOG.md")
 KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
@@ -130,3 +130,24 @@ def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+\s+(.*?)\s*$", page.read_text(encoding="utf-8"), re.MULTILINE)
     plain = [re.sub(r"[^\w\s-]", "", heading.lower()) for heading in headings]
     return {re.sub(r"\s", "-", heading) for heading in plain}
+
+
+def test_the_map_shows_every_room():
+    """Who looks for a part of the worker finds it in CONTRIBUTING.md."""
+    told = set(re.findall(r"[\w*]+(?=\.py|/)", (ROOT / "CONTRIBUTING.md").read_text("utf-8")))
+    rooms = {part_of(path) for path in python_files("worker")} - {"__init__", "__main__"}
+    sections = (
+        {room for room in rooms if room.endswith("settings")} if "*settings" in told else set()
+    )
+
+    assert rooms - sections - told == set()
+
+
+def test_every_decision_is_listed():
+    """The list of decisions has a line for each, by its number."""
+    folder = ROOT / "docs" / "decisions"
+    listed = (folder / "README.md").read_text("utf-8")
+    notes = sorted(path.name for path in folder.glob("0*.md"))
+
+    assert [name for name in notes if f"[{name[:4]}]({name})" not in listed] == []
+    assert len({name[:4] for name in notes}) == len(notes)
