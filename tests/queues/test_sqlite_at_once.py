@@ -15,7 +15,9 @@ import pytest
 
 from tests.queues.sqliterig import Rig
 from worker import sqlitefile, sqlitesync
+from worker.core.events import NoteAdded
 from worker.sqlitesync import LogSync
+from worker.store.sqlite import OPEN_AT_ONCE_EVENTS
 
 LEVELS = {"off": 0, "normal": 1, "full": 2, "extra": 3}
 
@@ -255,3 +257,32 @@ async def test_an_idle_file_has_no_log(rig: Rig, monkeypatch: pytest.MonkeyPatch
             while rig.wal_bytes() > 0:  # noqa: ASYNC110  (a file's size has no event)
                 await asyncio.sleep(0.01)
     assert rows(rig) == 2
+
+
+async def test_a_long_journal_is_not_read_in_the_event_loop(rig: Rig) -> None:
+    """A run with many facts is opened by the writer thread, and by nobody before that."""
+    run = (await rig.store.open("t", owner="w", lease_seconds=30)).run
+    assert run is not None
+    facts = [NoteAdded(float(number), "test", "x") for number in range(OPEN_AT_ONCE_EVENTS)]
+    await rig.store.append(run, facts)
+    short = await rig.store.open("t", owner="w", lease_seconds=30)
+    threads = watched(rig)
+    assert short.run is not None
+    await rig.store.append(short.run, facts[:1])
+
+    opened = await rig.store.open("t", owner="w", lease_seconds=30)
+    assert opened.run is not None
+    assert (opened.run.epoch, len(opened.events)) == (3, OPEN_AT_ONCE_EVENTS + 1)
+    assert threads == ["MainThread", "MainThread", "sqlite-writer"]  # append, a look, open
+
+
+def watched(rig: Rig) -> list[str]:
+    """The names of the threads in which transactions are made from now on."""
+    threads, begin = [], rig.file._begin
+
+    def noting(manner: sqlitefile.Manner) -> None:
+        threads.append(threading.current_thread().name)
+        begin(manner)
+
+    rig.file._begin = noting  # type: ignore[method-assign]
+    return threads

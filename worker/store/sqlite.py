@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from worker.core.errors import IllegalEvent, RunBusy, SessionBusy, SessionConflict
@@ -32,8 +32,10 @@ from worker.store.sqlite_rows import lost, ours, read_view, readable, view_of
 
 AT_ONCE_BYTES = 64 * 1024  # an append of more pages is left to the writer thread
 FEW = 16  # so many runs are renewed in the caller's thread
+OPEN_AT_ONCE_EVENTS = 200
 DECODE_HERE_BYTES = 64 * 1024  # a longer journal is decoded in a thread, beside the event loop
 PRUNE_BATCH = 200  # runs in one transaction, so that nobody waits long for the lock
+_LONG = "the journal is too long to be read at once"
 _NEW_RUN = (None, "released", 0, "", 0.0, False, 0, None, 0)  # what FIND would tell of one
 
 
@@ -67,10 +69,9 @@ class SqliteStore:
         """See the port: become the owner, fencing older ones."""
         claim = None if session is None else sqlite_sessions.readable_claim(session)
         wish = (readable(run_id), owner, lease_seconds, claim)
-        opening = self._file.write(
-            self._open, wish, orphaned=self._release_orphan, synced=False, at_once=True
-        )
-        found = await ours(opening)
+        found = await self._begin_open(wish, events_max=OPEN_AT_ONCE_EVENTS)
+        if found is _LONG:
+            found = await self._begin_open(wish, events_max=None)
         if isinstance(found, SessionBusy):
             raise found
         opened, bodies, turns = found
@@ -85,6 +86,17 @@ class SqliteStore:
             raise
         history, unreadable = codec.load_turns(() if events else turns)
         return Opened(run, events, None, taken_over, history, unreadable)
+
+    def _begin_open(self, wish: Any, *, events_max: int | None) -> Awaitable[Any]:
+        # A long journal is read in the thread: the event loop has better things to do.
+        opening = self._file.write(
+            self._open,
+            (*wish, events_max),
+            orphaned=self._release_orphan,
+            synced=False,
+            at_once=events_max is not None,
+        )
+        return ours(opening)
 
     async def append(self, run: Run, events: Sequence[Event], *, synced: bool = True) -> None:
         """See the port: all of the events, or none."""
@@ -237,7 +249,7 @@ class SqliteStore:
 
     def _release_orphan(self, outcome: Any) -> None:
         # Opened for a caller that was cancelled meanwhile: nobody should wait for that lease.
-        if isinstance(outcome, SessionBusy):
+        if isinstance(outcome, SessionBusy) or outcome is _LONG:
             return
         opened, bodies, _ = outcome
         if bodies is not None:
@@ -253,13 +265,15 @@ class SqliteStore:
         return [self._open_one(connection, wish, now) for wish in wishes]
 
     def _open_one(self, connection: sqlite3.Connection, wish: Any, now: float) -> Any:
-        run_id, owner, lease_seconds, claim = wish
+        run_id, owner, lease_seconds, claim, events_max = wish
         row = connection.execute(sql.FIND, (run_id,)).fetchone() or _NEW_RUN
         number, state, epoch, holder, lease_until, cancel, next_seq, result, redrives = row
         if state == "finished":
             return result, None, ()
         if state == "open" and lease_until > now and holder != owner:
             return RunBusy(f"{holder} runs {run_id}", retry_after_seconds=lease_until - now)
+        if events_max is not None and next_seq > events_max:
+            return _LONG
         hold, turns = None, []
         if claim is not None:
             taken = sqlite_sessions.take(connection, claim, run_id, now, fresh=not next_seq)
