@@ -8,7 +8,14 @@ from tests.core.answerbook import plain, read
 from tests.core.answertemplates import scenes
 from worker.core.gate import enforce
 
-BOOKS = [("desk", 7), ("chat", 8), ("errands", 9), ("offices", 10), ("journeys", 11)]
+BOOKS = [
+    ("desk", 7),
+    ("chat", 8),
+    ("errands", 9),
+    ("offices", 10),
+    ("journeys", 11),
+    ("affairs", 12),
+]
 HAND_AND_TEMPLATE = 200
 
 

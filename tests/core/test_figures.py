@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.figures import Kind, figures
+from worker.core.figure import Kind
+from worker.core.figures import figures
 from worker.core.numerals import number_of
 
 
@@ -51,6 +52,9 @@ from worker.core.numerals import number_of
         ("a million", Kind.NUMBER, 1e6),
         ("half a million", Kind.NUMBER, 5e5),
         ("four pounds", Kind.NUMBER, 4),
+        ("八个", Kind.NUMBER, 8),
+        ("零下六度", Kind.NUMBER, 6),
+        ("mid-forties", Kind.NUMBER, 45),
         ("six people", Kind.NUMBER, 6),
         ("sixty-odd floors", Kind.NUMBER, 65),
         ("两斤", Kind.NUMBER, 2),
@@ -69,6 +73,7 @@ from worker.core.numerals import number_of
         ("three weeks", Kind.DURATION, 3),
         ("一刻钟", Kind.DURATION, 15),
         ("1h35m", Kind.DURATION, 95),
+        ("takes an hour", Kind.DURATION, 1),
         ("another hour", Kind.DURATION, 1),
         ("two months", Kind.DURATION, 2),
         ("一半", Kind.PERCENT, 50),

@@ -88,6 +88,8 @@ def test_a_figure_is_held_against_what_is_of_its_kind(answer, told, is_known):
         ("they are two goals behind", False),
         ("2 元", False),
         ("3 个", False),
+        ("三个", False),
+        ("两个", True),
     ],
 )
 def test_a_small_number_counts_only_what_was_asked_for(answer, is_known):
@@ -143,6 +145,9 @@ def test_days_by_name(answer, told, is_known):
         ("16 hours", "22:00-06:00", True),
         ("五个小时", "22:00-06:00", False),
         ("15 分钟", "06:30-21:30", False),
+        ("over at 22:40", '{"starts": "19:30", "running_minutes": 190}', True),
+        ("over at 22:50", '{"starts": "19:30", "running_minutes": 190}', False),
+        ("from 22:00", "晚上 10 点后", True),
         ("nine minutes before ten", "arrives 09:51", True),
         ("两小时", '{"age": "2 h"}', True),
         ("1 year", "5400 s", False),
@@ -181,3 +186,11 @@ def test_a_great_many_figures_are_judged_in_bounded_time():
     answer = " ".join(f"{n}元" for n in range(1000, 1300)) + " 99999元" * 400
 
     assert set(invented(answer, told)) == {"99999元"}
+
+
+def test_what_is_asked_for_is_not_counted_by_the_question():
+    """ "How many seats" names seats, and does not tell that there are two."""
+    answer = "2 seats are left"
+
+    assert invented(answer, question="how many seats are left?", counts=(0, 1, 2)) == ("2",)
+    assert invented(answer, question="are both seats left?", counts=(0, 1, 2)) == ()

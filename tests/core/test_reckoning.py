@@ -15,6 +15,8 @@ JSON = {
     "weight": '{"gross_weight_kg": 86400, "containers": 4}',
     "trains": '[{"dep": "07:03", "arr": "09:18"}, {"dep": "07:33", "arr": "09:51"}]',
     "dates": '[{"due": "2026-12-15"}, {"due": "2026-12-08"}]',
+    "prizes": '{"一等奖": 3, "二等奖": 10, "三等奖": 50, "参加人数": 840}',
+    "show": '{"acts": 5, "intervals": 1}',
     "shop": '[{"price": 89.99}, {"price": 94.5}]',
 }
 
@@ -41,6 +43,7 @@ def invented(answer, name, question="?"):
         ("two of the first for €179.98", "shop"),
         ("$1,079.88 a year", "shop"),
         ("€7.50 a month", "shop"),
+        ("共 63 份,中奖率约 7.5%(63/840)", "prizes"),
         ("€7.88 a month, €94.50", "shop"),
         ("6,010 of 8,120, that is 74%", "week"),
     ],
@@ -61,6 +64,8 @@ def test_what_follows_is_known(answer, name):
         ("three weeks", "dates", "three weeks"),
         ("€100.00", "shop", "€100.00"),
         ("10 of them", "shop", "10"),
+        ("three seats", "show", "three seats"),
+        ("降水概率 30%", "disk", "30%"),
         ("74% of it", "week", "74%"),
         ("an average of 1,126 hours", "tickets", "1,126 hours"),
     ],

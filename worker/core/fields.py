@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from worker.core.figures import Figure, Kind
+from worker.core.figure import Figure, Kind
 from worker.core.measures import UNITS
 from worker.core.reckoning import PERCENT, PRICE
 
@@ -117,7 +117,7 @@ def place_of(figure: Figure, text: str, number: int) -> Place:
     key = _key_of(figure, text)
     words = _words(key) if key else []
     units = _unit_words(figure, text)
-    tags = {*words, *units} - _SHARES
+    tags = {*words, *units, *(word[-2:] for word in words if not word.isascii())} - _SHARES
     if not _GENERAL.isdisjoint(words):
         tags.add(f"~{number}")  # what it is compared with stands beside it
     is_share = figure.kind is Kind.PERCENT or not _SHARES.isdisjoint(words)

@@ -148,6 +148,8 @@ _SHARES = rf"""
   | (?P<halves>一半(?!以)|半数|\b(?i:half[ ](?:of|the|as|are))\b)
   | \b(?i:half[ ]a[ ](?P<halfscale>million|billion|thousand|dozen))\b
   | \b(?i:an?[ ](?P<onescale>million|billion|thousand|hundred|dozen))\b(?![ ](?:thanks|times|things))
+  | 零下(?P<below>[{_C}十]{{1,3}}|[0-9]{{1,2}})(?=[ ]?[度℃摄])
+  | \b(?i:(?:low|mid|high|upper)[- ](?P<decade>twen|thir|for|fif|six|seven|eigh|nine)ties)\b
   | (?P<fold>翻(?:了)?[一两]番|翻番|翻倍|\b(?i:doubled|tripled|halved|quadrupled)\b)
   | (?<![A-Za-z0-9.])(?P<times>{_DIGITS})(?:x(?![A-Za-z0-9])|[ ]?倍)
 """
@@ -156,14 +158,14 @@ _HALVES = rf"""
   | (?P<halfwhole>[{_C}十]|[0-9]{{1,3}})?(?P<half>个半|半个?)(?P<halfspan>小时|钟头|月|星期|天|年|分钟)
   | (?P<plushalf>[{_C}十]{{1,3}}|[0-9]{{1,3}})(?:个)?(?P<plusspan>小时|天|年|岁|分钟)半
   | (?P<ticks>[一两三])刻钟|(?<![A-Za-z0-9])(?:PT)?(?P<hh>[0-9]{{1,3}})[hH](?P<mm>[0-9]{{1,2}})(?:[mM](?:in)?)?(?![A-Za-z0-9])
-  | \b(?i:another[ ](?P<another>hour|minute|day|week|month|year))\b
+  | \b(?i:(?:another|(?<=takes[ ])an?|(?<=about[ ])an?)[ ](?P<another>hour|minute|day|week|month|year)(?![ ]and[ ]a))\b
   | \b(?i:half[ ]an?[ ](?P<halfof>hour|minute|day|year)
     |an?[ ](?P<andhalf>hour|minute|day|week|month|year)[ ]and[ ]a[ ]half
     |(?:a[ ]|three[ ])?quarters?[ ]of[ ]an[ ](?P<quarterof>hour))\b
 """
 _CHINESE_TAIL = (
     rf"(?P<cmore>[多几来余](?!少))?(?P<cspan>[ ]?(?:{_CHINESE_SPAN}|{_CHINESE_UNIT}))?"
-    rf"(?P<ctail>[ ]?(?:%|人民币|美元|美金|港元|欧元|日元|英镑|元|块|度|倍|折|岁|级|盒|瓶|片|粒|箱|层|楼))?"
+    rf"(?P<ctail>[ ]?(?:%|人民币|美元|美金|港元|欧元|日元|英镑|元|块|度|倍|折|岁|级|盒|瓶|片|粒|箱|层|楼|[个名位本辆间张台场架](?!月|半|人)))?"
     rf"(?:(?P<cjiao>[{_C}0-9])(?:[角毛](?:(?P<cfen>[{_C}0-9])分?)?|(?<=块[{_C}0-9])(?![十百千个只件])))?"
 )
 # Two ways and two reasons are words; two copies may be what nobody told.

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
+from worker.core.figure import At, Figure, Groups, Kind
 from worker.core.figureforms import DATES, FLAT, HOURS, PATTERN, RANGE, TOGETHER
 from worker.core.measures import unit_of
 from worker.core.numerals import (
     CHINESE_DIGITS,
+    SCALES,
     english_number_of,
     last_unit_of,
     number_of,
@@ -25,61 +26,13 @@ from worker.core.numerals import (
     read,
     readings_of,
 )
+from worker.core.portions import half_of, share_of
 
-
-class Kind(StrEnum):
-    """What a figure is."""
-
-    NUMBER = "number"
-    PERCENT = "percent"
-    DURATION = "duration"
-    DATE = "date"
-    DAY = "day"  # by its name: 明天, next Friday
-    TIME = "time"
-    IDENTIFIER = "identifier"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure of a text, at `text[start:end]`.
-
-    `values` are its readings, without sign (`1.234` has two); `quantum` is the worth of one unit of
-    the last digit shown. `measure` is its dimension and the worth of one unit in it (of a duration:
-    the seconds). `parts` are year, month and day of a date (None where not said; a quarter is a
-    negative month), or hour, minute and second of a time.
-    """
-
-    kind: Kind
-    text: str
-    start: int
-    end: int
-    values: tuple[float, ...] = ()
-    quantum: float = 1.0
-    measure: tuple[str, float] | None = None
-    scale: float = 1.0
-    money: bool = False
-    parts: tuple[int | None, ...] = ()
-
-    @property
-    def unit(self) -> float:
-        """The worth of one unit in the smallest one of its dimension."""
-        return self.measure[1] if self.measure else 1.0
-
-
-At = tuple[str, int, int]
-Groups = dict[str, str]
-
-_SCALES = dict(zip("百千万亿", (1e2, 1e3, 1e4, 1e8), strict=True))
-_SCALES |= {"百万": 1e6, "千万": 1e7, "万亿": 1e12, "hundred": 1e2, "thousand": 1e3, "grand": 1e3}
-_SCALES |= {"million": 1e6, "billion": 1e9, "trillion": 1e12, "k": 1e3, "m": 1e6, "mn": 1e6}
-_SCALES |= {"lakh": 1e5, "crore": 1e7, "dozen": 12.0, "b": 1e9, "bn": 1e9, "t": 1e12}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _QUARTERS = {"一": 1, "二": 2, "三": 3, "四": 4, "first": 1, "second": 2, "third": 3, "fourth": 4}
-_NTH = {"third": 3, "quarter": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
-_FOLDS = {"tripled": 3.0, "quadrupled": 4.0, "halved": 0.5, "翻两番": 4.0, "翻了两番": 4.0}
 _HOURS = {"一": 15, "三": 45, "半": 30}
 _SMALL_WORD = 12
-_NEAR = 0.16  # what is this near to a third is called a third
+COUNTERS = frozenset("个名位本辆间张台场架")
 _AFTER_A_SPAN = re.compile(r"[后内前之以多]|左右|的?时间")
 
 
@@ -156,84 +109,7 @@ def _figure(match: re.Match[str]) -> Figure | None:
     date = next(_dates(group), None)
     if date is not None:
         return Figure(Kind.DATE, *at, parts=date)
-    return _share(group, at) or _half(group, at) or _time(group, at)
-
-
-def _share(group: Groups, at: At) -> Figure | None:
-    """A share or a multiple."""
-    if group["cper"]:
-        value, quantum = read(group["cper"])
-        of = {"百": 100.0, "千": 1000.0, "万": 10_000.0}.get(group["den"]) or read(group["den"])[0]
-        worth = 100.0 / of if of else 1.0
-        # 三分之二 is a third twice; what is near it may be called so.
-        quantum = quantum if group["den"] in "百千万" else _NEAR * value
-        return Figure(Kind.PERCENT, *at, values=(value * worth,), quantum=quantum * worth)
-    if group["tenths"]:
-        more = group["tenths2"]
-        extra = 0.0 if not more else 5.0 if more == "半" else read(more)[0]
-        value = 10 * read(group["tenths"])[0] + extra
-        return Figure(Kind.PERCENT, *at, values=(value,), quantum=1.0 if more else 10.0)
-    if group["onein"]:
-        word = group["onein"]
-        count = float(word) if word.isdigit() else english_number_of(word)
-        share = 100.0 / (count or 1.0)
-        return Figure(Kind.PERCENT, *at, values=(share,), quantum=_NEAR * share)
-    if group["parts"]:
-        parts = 1.0 if group["parts"] in "an" else english_number_of(group["parts"])
-        share = 100.0 * parts / _NTH[group["nth"].lower()]
-        return Figure(Kind.PERCENT, *at, values=(share,), quantum=_NEAR * share)
-    if group["halves"]:
-        return Figure(Kind.PERCENT, *at, values=(50.0,), quantum=_NEAR * 50)
-    if group["onescale"]:
-        worth = _SCALES[group["onescale"].lower()]
-        return Figure(Kind.NUMBER, *at, values=(worth,), quantum=0.1 * worth)
-    if group["halfscale"]:
-        worth = _SCALES[group["halfscale"].lower()]
-        return Figure(Kind.NUMBER, *at, values=(0.5 * worth,), quantum=0.1 * worth)
-    if group["fold"]:
-        return Figure(Kind.NUMBER, *at, values=(_FOLDS.get(at[0].lower(), 2.0),), quantum=0.1)
-    if group["times"]:
-        digits = group["times"]
-        return Figure(Kind.NUMBER, *at, values=readings_of(digits), quantum=quantum_of(digits))
-    if group["mao"]:
-        value = read(group["mao"])[0] / 10
-        value += read(group["maofen"])[0] / 100 if group["maofen"] else 0.0
-        return Figure(Kind.NUMBER, *at, values=(value,), quantum=0.01, money=True)
-    return None
-
-
-def _half(group: Groups, at: At) -> Figure | None:
-    """A duration with a half in it."""
-    if group["halfthing"]:
-        return Figure(Kind.NUMBER, *at, values=(0.5,), quantum=0.1)
-    if group["half"]:
-        whole = read(group["halfwhole"])[0] if group["halfwhole"] else 0.0
-        if not group["halfwhole"] and group["half"] == "个半":
-            whole = 1.0
-        value, word = whole + 0.5, group["halfspan"]
-    elif group["plushalf"]:
-        value, word = read(group["plushalf"])[0] + 0.5, group["plusspan"]
-    elif group["halfof"] or group["andhalf"]:
-        value, word = (0.5, group["halfof"]) if group["halfof"] else (1.5, group["andhalf"])
-    elif group["ticks"] or group["hh"]:
-        return _compact(group, at)
-    elif group["another"]:
-        value, word = 1.0, group["another"]
-    elif group["quarterof"]:
-        value, word = (0.75 if "three" in at[0].lower() else 0.25), group["quarterof"]
-    else:
-        return None
-    measure = unit_of({"月": "个月", "岁": "年"}.get(word, word.lower()))
-    return Figure(Kind.DURATION, *at, values=(value,), quantum=0.2, measure=measure)
-
-
-def _compact(group: Groups, at: At) -> Figure:
-    """Quarters of an hour, or 1h35m."""
-    if group["ticks"]:
-        minutes = 15.0 * number_of(group["ticks"])[0]
-    else:
-        minutes = 60.0 * int(group["hh"]) + int(group["mm"])
-    return Figure(Kind.DURATION, *at, values=(minutes,), measure=unit_of("minutes"))
+    return share_of(group, at) or half_of(group, at) or _time(group, at)
 
 
 def _number(group: Groups, at: At) -> Figure | None:
@@ -242,7 +118,7 @@ def _number(group: Groups, at: At) -> Figure | None:
         return Figure(Kind.IDENTIFIER, *at)  # a code such as 000001, not the number one
     has_sign = bool((group["sign"] or "").strip())
     word = group["scale"] or (has_sign and group["small"])  # $12m, but 12m is a length
-    scale = _SCALES[word.strip().lower()] if word else 1.0
+    scale = SCALES[word.strip().lower()] if word else 1.0
     values = tuple(value * scale for value in readings_of(digits))
     quantum = quantum_of(digits) * scale
     span = group["span"] or (group["small"] if not has_sign else None)
@@ -269,6 +145,8 @@ def _chinese(group: Groups, at: At, after: str) -> Figure | None:
     # 一些, 两个, 三四天, 十分: words, not figures. With a unit they are meant.
     if not (tail or span or more) and (len(word) == 1 or (plain and len(word) == 2)):
         return None
+    if tail in COUNTERS and not (span or more) and word in ("零", "一", "二", "两"):
+        return None  # 两个: words
     if word == "一" and not _is_meant(tail, span, after):
         return None
     if (

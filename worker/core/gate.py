@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
-from worker.core.figures import Figure, figures
+from worker.core.figure import Figure
+from worker.core.figures import figures
 from worker.core.fitting import ToolWords, is_about, may_need_a_tool
 from worker.core.honesty import with_notes
 from worker.core.judging import Judge

@@ -13,9 +13,11 @@ from collections.abc import Collection, Sequence
 from itertools import permutations
 
 from worker.core import surroundings as near
+from worker.core.daytimes import clock_of
+from worker.core.figure import Figure, Kind
 from worker.core.figureforms import FLAT
-from worker.core.figures import Figure, Kind
-from worker.core.known import Known, clock_of, has, tight
+from worker.core.figures import COUNTERS
+from worker.core.known import Known, has, tight
 from worker.core.measures import base_value
 from worker.core.reckoning import Operand, Tags
 
@@ -72,6 +74,7 @@ class Judge:
             open_, fresh = left, bool(derived)
             if fresh and open_:
                 self._known.reckon_also_with(derived[:_DERIVED_MAX])
+                self._said += [each.value for each in derived[:_DERIVED_MAX]]
         based = {figure.start for figure in self._based(open_)}
         return [figure for figure in open_ if figure.start not in based]
 
@@ -169,16 +172,24 @@ class Judge:
             if figure.text.endswith(("points", "point")):
                 before = self._text[max(0, figure.start - _BEFORE) : figure.start]
                 return before.rstrip().endswith(("your", "these", "all", "the", "of"))
+            if not figure.text[-1:].isascii():
+                return figure.text[-1:] in COUNTERS
             thing = figure.text.rpartition(" ")[2].rstrip("s").lower()
-            return value in self._known.records or thing in self._known.question.lower()
+            return value in self._known.records or self._is_named(thing)
         if near.NOTHING.match(after):
             return True
         before = self._text[max(0, figure.start - _BEFORE) : figure.start]
         if near.COUNTED.match(after) or near.COUNTED_BEFORE.search(before):
             return True
-        noun, question = near.NOUN.match(after), tight(self._known.question)
+        noun = near.NOUN.match(after)
         words = noun.groups() if noun else ()
-        return any(word and tight(word).rstrip("s") in question for word in words)
+        return any(word and self._is_named(tight(word).rstrip("s")) for word in words)
+
+    def _is_named(self, thing: str) -> bool:
+        """Whether the question names things, and does not ask how many there are."""
+        question = self._known.question.lower()
+        at = question.find(thing)
+        return at >= 0 and not near.HOW_MANY.search(question[max(0, at - 16) : at])
 
     def _is_clock(self, figure: Figure, before: str) -> bool:
         """Whether it is an hour (from 10 to 2), or an hour and a minute (7.03), that was told."""

@@ -14,8 +14,17 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from itertools import combinations
 
+from worker.core.daytimes import (
+    ENGLISH_DAYS,
+    RELATIVE,
+    clock_of,
+    plain_clock,
+    week_of,
+    weekday_of,
+)
 from worker.core.fields import place_of
-from worker.core.figures import Figure, Kind, figures
+from worker.core.figure import Figure, Kind
+from worker.core.figures import figures
 from worker.core.measures import base_value
 from worker.core.reckoning import ASKED, LOOSE_MAX, Operand, Reckoner
 
@@ -30,15 +39,10 @@ _WORD_TIMES = dict(zip("两二三四五六七八九十", (2, 2, 3, 4, 5, 6, 7, 8
 _WORD_TIMES |= {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 _WORD_TIMES |= {"nine": 9, "ten": 10, "twelve": 12}
 _ONE_O_CLOCK = 13 * 3600.0  # in the afternoon
-_PM = re.compile(r"下午|晚上|傍晚|今晚|[pP]\.?[mM]")
-_AM = re.compile(r"上午|早上|清晨|凌晨|[aA]\.?[mM]")
+_LIST = re.compile(r"\[([^\[\]{}]{1,400})\]")
 _PACE = re.compile(r"pace|split|lap|配速|用时|成绩")
 _HUNDRED = re.compile(r"[一每]百|\ba hundred\b", re.IGNORECASE)
 _TIMES_MAX, _DATES_MAX, _CLOCKS_MAX = 6, 30, 20
-_WEEKDAYS = ("一1", "二2", "三3", "四4", "五5", "六6", "日天末7")
-_ENGLISH_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_RELATIVE = {"明": 1, "tomorrow": 1, "后天": 2, "大后天": 3, "今晚": 0, "tonight": 0}
-_RELATIVE |= {"昨": -1, "yesterday": -1, "last night": -1, "前天": -2}
 
 
 @dataclass(slots=True)
@@ -60,6 +64,7 @@ class Known:
     waits: list[float] = field(default_factory=list)  # seconds until a retry
     dates: set[tuple[int | None, ...]] = field(default_factory=set)
     times: set[tuple[int | None, ...]] = field(default_factory=set)
+    counts_to_24: bool = False
     clocks: set[float] = field(default_factory=set)  # seconds of the day
     operands: list[Operand] = field(default_factory=list)
     runs: list[list[Operand]] = field(default_factory=list)
@@ -78,7 +83,7 @@ class Known:
                 self.dates.add(figure.parts)
             elif figure.kind is Kind.TIME:
                 self.times.add(figure.parts)
-                self.clocks.add(clock_of(figure, text) or _plain_clock(figure))
+                self.clocks.add(clock_of(figure, text) or plain_clock(figure))
             elif figure.kind is Kind.IDENTIFIER:
                 codes = self.quoted if is_note else self.numbers
                 codes += [float(digits) for digits in _CODE.findall(figure.text)]
@@ -94,6 +99,7 @@ class Known:
                 run = [Operand(each.value, each.tags | {f"~{len(self.runs)}"}) for each in run]
             self.runs.append(run)
             self.lengths.add(len(run))
+            self.lengths |= {listed[1].count(",") + 1 for listed in _LIST.finditer(text)}
             self.records |= {text.count("{")} - {0, 1}
             self._reckon_with(run)
 
@@ -152,6 +158,8 @@ class Known:
             told.sort()
         self._add_relative_days()
         self.spans = sorted([*self._between_times(), *self._between_dates()])
+        self.counts_to_24 = any(each >= _ONE_O_CLOCK for each in self.clocks)
+        self._add_ends()
         for values in (*self.amounts.values(), *self.expected.values()):
             values.sort()
         self.operands = self.operands[:LOOSE_MAX]
@@ -184,11 +192,20 @@ class Known:
     def _add_relative_days(self) -> None:
         # Asked about 明天, an honest answer names the day after the one that a tool told.
         question = self.question.lower()
-        days = {offset for word, offset in _RELATIVE.items() if word in question}
+        days = {offset for word, offset in RELATIVE.items() if word in question}
         for told in self._whole_dates():
             for offset in days:
                 other = told + timedelta(days=offset)
                 self.dates.add((other.year, other.month, other.day))
+
+    def _add_ends(self) -> None:
+        """When something is over that begins at a time and lasts so long."""
+        lasting = sorted({s for s in self.amounts.get("time", ()) if 60 <= s < 86_400})
+        for clock in sorted(self.clocks)[:_CLOCKS_MAX]:
+            for seconds in lasting[:_CLOCKS_MAX]:
+                minutes = round((clock + seconds) / 60)
+                self.times.add((minutes // 60 % 12, minutes % 60, None))
+                self.clocks.add(minutes % 1440 * 60.0)
 
     def _whole_dates(self) -> list[date]:
         found = []
@@ -264,7 +281,7 @@ class Known:
         `clock` are the seconds of the day where the half of the day is said, too. It has to be the
         one told, if the texts count the hours to 24.
         """
-        if clock is not None and any(each >= _ONE_O_CLOCK for each in self.clocks):
+        if clock is not None and self.counts_to_24:
             return clock in self.clocks
         return any(
             said[:2] == told[:2] and (said[2] is None or said[2] == told[2]) for told in self.times
@@ -275,16 +292,16 @@ class Known:
         word = name.lower()
         if tight(word) in self.corpus or tight(word) in tight(self.question):
             return True
-        weekday, week = _weekday(word), _week(word)
+        weekday, week = weekday_of(word), week_of(word)
         if week is not None and self.today is not None:
             return self._is_in_week(week, weekday)
         if weekday is not None:
             if is_now and self.today is not None and self.today.weekday() == weekday:
                 return True
-            english = _ENGLISH_DAYS[weekday]
+            english = ENGLISH_DAYS[weekday]
             told = any(day.weekday() == weekday for day in self._whole_dates())
             return told or re.search(rf"(?:\b|_){english}(?:\b|_)", self.corpus) is not None
-        offset = next((n for start, n in _RELATIVE.items() if word.startswith(start)), None)
+        offset = next((n for start, n in RELATIVE.items() if word.startswith(start)), None)
         if offset is not None and self._is_age(-offset):
             return True
         if offset is None or self.today is None:
@@ -326,35 +343,6 @@ def _times_in(text: str) -> tuple[float, ...]:
         word = next(filter(None, match.groups())).lower()
         found[float(_WORD_TIMES.get(word) or word)] = None
     return tuple(found)[:_TIMES_MAX]
-
-
-def clock_of(figure: Figure, text: str) -> float | None:
-    """The seconds of the day of a time; None where nothing says which half of the day is meant."""
-    around = text[max(0, figure.start - 2) : figure.end]
-    clock = _plain_clock(figure)
-    if clock >= 12 * 3600.0 or _AM.search(around):
-        return clock
-    return clock + 12 * 3600.0 if _PM.search(around) else None
-
-
-def _plain_clock(figure: Figure) -> float:
-    return 3600.0 * int(figure.values[0]) + 60.0 * (figure.parts[1] or 0)
-
-
-def _week(word: str) -> int | None:
-    """How many weeks ahead the week is that is named."""
-    if word.startswith(("下周", "下个周", "下星期", "下个星期", "下礼拜", "下个礼拜", "next week")):
-        return 1
-    return -1 if word.startswith(("上周", "上个周", "上星期", "上个星期", "上礼拜")) else None
-
-
-def _weekday(word: str) -> int | None:
-    if word.endswith(("day", "days")) and word[:3] in _ENGLISH_DAYS:
-        return _ENGLISH_DAYS.index(word[:3])
-    named = re.search(r"(?:周|星期|礼拜)([一二三四五六日天])", word)
-    if named is None:
-        return None
-    return next(i for i, names in enumerate(_WEEKDAYS) if named[1] in names)
 
 
 def _same_date(said: tuple[int | None, ...], told: tuple[int | None, ...]) -> bool:

@@ -37,6 +37,12 @@ _ENGLISH_UNITS = {"hundred": 1e2, "thousand": 1e3, "grand": 1e3, "million": 1e6,
 ENGLISH_WORDS = "|".join([*reversed(_WORDS), *_TENS])
 ENGLISH_UNITS = "|".join(_ENGLISH_UNITS)
 
+# What a word or a letter after a number multiplies it with.
+SCALES = dict(zip("百千万亿", (1e2, 1e3, 1e4, 1e8), strict=True))
+SCALES |= {"百万": 1e6, "千万": 1e7, "万亿": 1e12, "hundred": 1e2, "thousand": 1e3, "grand": 1e3}
+SCALES |= {"million": 1e6, "billion": 1e9, "trillion": 1e12, "k": 1e3, "m": 1e6, "mn": 1e6}
+SCALES |= {"lakh": 1e5, "crore": 1e7, "dozen": 12.0, "b": 1e9, "bn": 1e9, "t": 1e12}
+
 
 def english_number_of(words: str) -> float:
     """The value of a numeral in English words, and of nothing else.

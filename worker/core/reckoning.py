@@ -190,7 +190,7 @@ class Reckoner:
         if each.is_share:
             self.shares.add(100 - each.value, each.tags)
             return
-        for count in times:
+        for count in times if each.value not in (0, 1) else ():
             self.sure.add(each.value * count, each.tags)
             self._rate(each, each.value / count, each.tags, belong=True)
         if 0 < each.value < 1:

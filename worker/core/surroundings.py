@@ -30,6 +30,7 @@ COUNTED_BEFORE = re.compile(
     re.IGNORECASE,
 )
 NOTHING = re.compile(r"[\s.,;:!?)\u3002\uff0c\uff1b]*\Z")
+HOW_MANY = re.compile(r"(?:how many|any|number of|多少|几)[^,.?;\uff0c\uff1f]*$", re.IGNORECASE)
 NOUN = re.compile(r"[ ]?([A-Za-z]{3,20}|[\u3400-\u9fff]{1,2})(?:[ ]([A-Za-z]{3,20}))?")
 AGAIN = re.compile(
     r"再(?:试|查|问|看|来|次|确认|核实|联系|重试|刷新)|重试|稍后|改日|恢复后再|之?后可以?再"
@@ -50,7 +51,7 @@ RATE = re.compile(
 YEARLY = re.compile(r"每年|一年|年费|全年|年度|\b(?:year|yearly|annual(?:ly)?)\b", re.IGNORECASE)
 POINTS = re.compile(r"[ ]?(?:points?\b|个?点(?!半|[0-9]))", re.IGNORECASE)
 COMPARED = re.compile(
-    r"占|比|其中|增|涨|跌|降|上升|高出|低于|差|贵|便宜|剩|余下|用了|用掉|完成|达成|相当于|[0-9]的"
+    r"占|比|其中|增|涨|跌|降(?![水雨雪])|上升|高出|低于|差|贵|便宜|剩|余下|用了|用掉|完成|达成|相当于|[0-9]的"
     r"|\b(?:of|than|up|down|more|less|share|used?|grew|growth|rose|fell|drop|dearer|cheaper|left|spare|free|remain(?:s|ing)?"
     r"|succeed|i\.e)",
     re.IGNORECASE,
