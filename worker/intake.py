@@ -61,6 +61,21 @@ def check_reply_to(task: Task, *, queue: str) -> None:
         raise TaskInvalid(f"reply_to: {name!r} is the queue of the tasks", field="reply_to")
 
 
+def reply_address(body: bytes, *, queue: str) -> str | None:
+    """Where the result of a task goes, also of one that is rejected for something else.
+
+    None where the body names no address, or none that anything could be published to.
+    """
+    try:
+        said = parse_json(decode_text(body)) if len(body) <= MAX_TASK_BYTES else None
+        address = said.get("reply_to") if isinstance(said, dict) else None
+        task = task_from_wire({"input": "-", "reply_to": address}, default_id="-")
+        check_reply_to(task, queue=queue)
+    except TaskInvalid:
+        return None
+    return task.reply_to
+
+
 def check_cost(task: Task, *, unpriced: Sequence[str], model: str) -> None:
     """Refuse a budget of money that could not be kept. Raises TaskInvalid.
 

@@ -124,3 +124,30 @@ async def test_a_full_reply_queue_keeps_one_result_back_and_no_worker(start, mon
     assert [result.status for result in results] == ["error", "error"]
     assert tries.count("a") == 3
     assert last.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ({"input": "q", "tools": ["nowhere"], "reply_to": "queue:answers"}, ["t/result"]),
+        ({"reply_to": "queue:answers"}, ["t/result"]),
+        ({"input": "q", "tools": ["nowhere"]}, []),
+        ({"reply_to": "queue:tasks"}, []),
+        (["reply_to"], []),
+    ],
+    ids=["unknown tool", "no input", "no address", "not an address", "a list"],
+)
+async def test_a_rejected_task_tells_whoever_waits_for_it(start, said, heard):
+    """The address is taken from what can be read, or the caller would wait for ever."""
+    async with start() as worker:
+        body = {**said, "version": 1} if isinstance(said, dict) else {"input": said}
+        await worker.queue.put(Ticket("t", json.dumps(body).encode()))
+        result = await worker.result("t", wait_seconds=5)
+        await worker.stop()
+        leases = await worker.queue.inner.sibling("answers").claim(
+            owner="caller", lease_seconds=5, wait_seconds=0
+        )
+
+    assert result.status == "rejected"
+    assert [lease.id for lease in leases] == heard
+    assert [json.loads(lease.body)["status"] for lease in leases] == ["rejected"] * len(heard)

@@ -27,7 +27,7 @@ from worker.core.settlement import (
     settle_session_busy,
 )
 from worker.core.task import Result, Task
-from worker.intake import check_reply_to, read_task
+from worker.intake import check_reply_to, read_task, reply_address
 from worker.queues.port import AGEING_SECONDS, Lease, Queue
 from worker.running.runner import RunEnd, Runner
 from worker.store.port import Journal, Run, SessionClaim, numbered
@@ -120,7 +120,7 @@ class DeliveryDesk:
                 TaskReceived(self._queue.name, task.id, lease.deliveries, processing.redelivered)
             )
             settlement, result = await self._work(held, task, processing)
-            await self._settle(held, task, settlement, result, processing)
+            await self._settle(held, task.reply_to, settlement, result, processing)
             await self._wake_next(held)
         return processing.settlement or "lost"
 
@@ -280,7 +280,9 @@ class DeliveryDesk:
             return
         processing.status = str(Status.REJECTED)
         settlement = Settlement("dead_letter", reason=f"rejected: {text}")
-        await self._settle(held, None, settlement, result, processing)
+        # Whoever waits for the answer has to hear that there will be none.
+        reply_to = reply_address(held.lease.body, queue=name)
+        await self._settle(held, reply_to, settlement, result, processing)
 
     async def _failed(self, task_id: str, status: Status, error: str) -> Result:
         now = self._wall()
@@ -298,7 +300,7 @@ class DeliveryDesk:
     async def _settle(
         self,
         held: Held,
-        task: Task | None,
+        reply_to: str | None,
         settlement: Settlement | None,
         result: Result | None,
         processing: TaskProcessing,
@@ -310,8 +312,8 @@ class DeliveryDesk:
             processing.settlement = "lost"
             return
         try:
-            if result is not None and task is not None:
-                await self._publisher.publish(result, task.reply_to)
+            if result is not None:
+                await self._publisher.publish(result, reply_to)
             held.settled = True
             match settlement.action:
                 case "ack":

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from worker.consuming.publishing import Publisher
-from worker.core.errors import QueueFull, QueueUnavailable, StoreUnavailable, TaskInvalid
+from worker.core.errors import QueueFull, QueueUnavailable, StoreUnavailable
 from worker.core.limits import Status
 from worker.core.task import Result
-from worker.intake import check_reply_to, read_task
+from worker.intake import reply_address
 from worker.queues.port import DeadLetter, Depth, Queue
 from worker.store.port import Store, numbered
 from worker.telemetry.signals import QueueFailed, QueueMeasured, TaskDeadLettered
@@ -154,12 +154,7 @@ class Housekeeper:
         return all_done
 
     async def _answer_for_one(self, letter: DeadLetter) -> None:
-        try:
-            task = read_task(letter.body, default_id=letter.id)
-            check_reply_to(task, queue=self._queue.name)
-            reply_to = task.reply_to
-        except TaskInvalid:
-            reply_to = None
+        reply_to = reply_address(letter.body, queue=self._queue.name)
         task_id, now = letter.id, self._wall()
         result = Result(
             task_id=task_id,
