@@ -49,6 +49,7 @@ def loud(tmp_path, monkeypatch):
 def test_json_of_a_command_is_json_whatever_a_tool_prints(cli, loud, monkeypatch):
     """Prints and log lines stand on stderr, and secrets in them are masked."""
     monkeypatch.setenv("LOOPWORKER_LOG_LEVEL", "warning")
+    monkeypatch.setenv("LOOPWORKER_LOG_LEVEL", "warning")
     listed, called = cli("tools", "--json"), cli("tools", "call", "loud", "--json")
 
     assert [tool["name"] for tool in json.loads(listed.out)] == ["loud"]
