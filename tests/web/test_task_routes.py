@@ -75,11 +75,17 @@ async def test_known_id_is_told_apart(house, client):
 
 
 async def test_trace_context_of_the_request_travels_with_the_task(house, client):
-    """The traceparent header is taken into the task unless the task has its own."""
-    parent = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
-    await client.post("/v1/tasks", json={"input": "x"}, headers={"traceparent": parent})
+    """Both headers of a trace are taken into the task, unless the task has its own."""
+    parent, own = ("00-" + digit * 32 + "-" + "b" * 16 + "-01" for digit in "ac")
+    headers = {"traceparent": parent, "tracestate": "vendor=1"}
+    for body in ({"input": "x"}, {"input": "x", "traceparent": own}):
+        await client.post("/v1/tasks", json=body, headers=headers)
+    tasks = [read_task((await house.claim()).body, default_id="?") for _ in range(2)]
 
-    assert read_task((await house.claim()).body, default_id="?").traceparent == parent
+    assert [(task.traceparent, task.tracestate) for task in tasks] == [
+        (parent, "vendor=1"),
+        (own, None),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,10 @@ class Api:
             raise Refusal(415, "Send the body as it is, not compressed.", field="content-encoding")
         body = await read_body(request, limit=MAX_TASK_BYTES)
         submitted = await self._desk.submit(
-            body, content_type=media, traceparent=request.headers.get("traceparent")
+            body,
+            content_type=media,
+            traceparent=request.headers.get("traceparent"),
+            tracestate=request.headers.get("tracestate"),
         )
         task_id, status = submitted.task.id, QUEUED
         if not submitted.created:

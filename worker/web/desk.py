@@ -39,6 +39,7 @@ QUEUED = "queued"
 RUNNING = "running"
 FINISHED = "finished"
 CANCELLING = "cancelling"
+_TRACESTATE_CHARS_MAX = 512  # what every system on the way has to keep
 _IN_WORK = (RUNNING, CANCELLING)
 _QUEUE_WORDS = {"leased": RUNNING, "dead": FINISHED, "done": FINISHED}
 
@@ -131,7 +132,12 @@ class Desk:
         self._counts = StepCounts(journal)
 
     async def submit(
-        self, body: bytes, *, content_type: str | None = None, traceparent: str | None = None
+        self,
+        body: bytes,
+        *,
+        content_type: str | None = None,
+        traceparent: str | None = None,
+        tracestate: str | None = None,
     ) -> Submitted:
         """Put a task into the queue. Raises TaskInvalid, QueueFull, QueueUnavailable.
 
@@ -143,7 +149,9 @@ class Desk:
             self._check(task)
         check_reply_to(task, queue=self._queue.name)
         if traceparent and not task.traceparent and len(traceparent) < 100:
-            task = replace(task, traceparent=traceparent)
+            # The two belong together: the state of another trace would mislead.
+            state = tracestate if tracestate and len(tracestate) <= _TRACESTATE_CHARS_MAX else None
+            task = replace(task, traceparent=traceparent, tracestate=state)
         # Our own spelling goes into the queue: valid once, valid for whoever reads it later.
         wire = json.dumps(task_to_wire(task), ensure_ascii=False, separators=(",", ":"))
         if len(encoded := wire.encode()) > MAX_TASK_BYTES:
