@@ -15,6 +15,7 @@ BOOKS = [
     ("offices", 10),
     ("journeys", 11),
     ("affairs", 12),
+    ("evenings", 13),
 ]
 HAND_AND_TEMPLATE = 200
 

@@ -52,6 +52,8 @@ from worker.core.numerals import number_of
         ("a million", Kind.NUMBER, 1e6),
         ("half a million", Kind.NUMBER, 5e5),
         ("four pounds", Kind.NUMBER, 4),
+        ("两百二十八一晚", Kind.NUMBER, 228),
+        ("there are eleven", Kind.NUMBER, 11),
         ("八个", Kind.NUMBER, 8),
         ("零下六度", Kind.NUMBER, 6),
         ("mid-forties", Kind.NUMBER, 45),

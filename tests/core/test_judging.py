@@ -145,6 +145,11 @@ def test_days_by_name(answer, told, is_known):
         ("16 hours", "22:00-06:00", True),
         ("五个小时", "22:00-06:00", False),
         ("15 分钟", "06:30-21:30", False),
+        ("今晚八点", "20:00", True),
+        ("今晚九点", "20:00", False),
+        ("今晚送达", "20:00", False),
+        ("five hours behind", '{"time": "2026-12-02T03:25:40-05:00"}', True),
+        ("3 h 28 min", '{"duration_min": 208}', True),
         ("over at 22:40", '{"starts": "19:30", "running_minutes": 190}', True),
         ("over at 22:50", '{"starts": "19:30", "running_minutes": 190}', False),
         ("from 22:00", "晚上 10 点后", True),
@@ -155,6 +160,7 @@ def test_days_by_name(answer, told, is_known):
         ("两天", "3 天", False),
         ("1 美元约合 7.12 元", "rate 7.1234", True),
         ("1 美元,7.50 元", "rate 7.1234", False),
+        ("浪高一米二左右,气温 21 度", "21 度", False),
     ],
 )
 def test_hours_durations_and_bases(answer, told, is_known):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from worker.core.figure import Figure, Kind
 from worker.core.measures import UNITS
-from worker.core.reckoning import PERCENT, PRICE
+from worker.core.reckoning import PERCENT, PRICE, RECORD
 
 _KEY = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*"?[-+\u2212¥$€£ ]*$')
 _KEY_OF_TEXT = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*"[^"\\{}\[\],]{0,40}$')
@@ -43,6 +43,10 @@ _HINTS |= dict.fromkeys(
 _HINTS |= dict.fromkeys(["temp", "temperature", "high", "low", "feels"], "heat")
 _HINTS |= {"weight": "mass", "mass": "mass", "speed": "speed", "wind": "speed", "size": "data"}
 _HINTS |= {"energy": "energy", "volume": "volume", "capacity": "volume"}
+_LASTING = frozenset(
+    ["walk", "drive", "ride", "travel", "running", "cook", "prep", "lead", "response", "session"]
+)
+_MINUTES = UNITS["minutes"]
 _NAMES = frozenset(["id", "no", "code", "number", "phone", "zip", "year", "version", "receipt"])
 _NAMES_A_FIELD = re.compile(r'"\s*:')
 _SHARES = frozenset({"percent", "percentage", "pct"})
@@ -120,6 +124,7 @@ def place_of(figure: Figure, text: str, number: int) -> Place:
     tags = {*words, *units, *(word[-2:] for word in words if not word.isascii())} - _SHARES
     if not _GENERAL.isdisjoint(words):
         tags.add(f"~{number}")  # what it is compared with stands beside it
+    tags.add(f"{RECORD}{number}")
     is_share = figure.kind is Kind.PERCENT or not _SHARES.isdisjoint(words)
     if is_share:
         tags.add(PERCENT)
@@ -166,6 +171,8 @@ def _unit(words: list[str]) -> tuple[str, float] | None:
     """The unit that a field names: minutes_by_car holds minutes, wind_kmh a speed."""
     if "per" in words:
         return None
+    if words[-1] == "min" and any(_HINTS.get(w) == "time" or w in _LASTING for w in words):
+        return _MINUTES
     found = [
         _UNIT_WORDS[word]
         for at, word in enumerate(words)

@@ -32,7 +32,9 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _QUARTERS = {"一": 1, "二": 2, "三": 3, "四": 4, "first": 1, "second": 2, "third": 3, "fourth": 4}
 _HOURS = {"一": 15, "三": 45, "半": 30}
 _SMALL_WORD = 12
+_SAYS = re.compile(r"\b(?:are|is|was|were|have|has|had|scored|got)[ ]$", re.IGNORECASE)
 COUNTERS = frozenset("个名位本辆间张台场架")
+_TWO_DIGITS = re.compile(r"[一二两三四五六七八九]{2}$")
 _AFTER_A_SPAN = re.compile(r"[后内前之以多]|左右|的?时间")
 
 
@@ -103,7 +105,7 @@ def _figure(match: re.Match[str]) -> Figure | None:
     if group["chinese"]:
         return _chinese(group, at, match.string[match.end() : match.end() + 4])
     if group["english"]:
-        return _english(group, at)
+        return _english(group, at, match.string[max(0, match.start() - 8) : match.start()])
     if group["day"]:
         return Figure(Kind.DAY, *at)
     date = next(_dates(group), None)
@@ -156,6 +158,8 @@ def _chinese(group: Groups, at: At, after: str) -> Figure | None:
         and "点" not in word
     ):
         return None  # 三四天
+    if not plain and "点" not in word and _TWO_DIGITS.search(word):
+        word, at = word[:-1], (at[0][: at[0].rindex(word[-1])], at[1], at[2] - 1)  # 二十八 一晚
     value, quantum = number_of(word)
     if more and "点" not in word:
         quantum = 0.9 * max(10.0 if word.endswith("十") else 1.0, last_unit_of(word))
@@ -185,7 +189,7 @@ def _is_meant(tail: str, span: str, after: str) -> bool:
     return tail in ("元", "块", "折", "倍", "%", "美元")
 
 
-def _english(group: Groups, at: At) -> Figure | None:
+def _english(group: Groups, at: At, before: str) -> Figure | None:
     words, tail = group["english"], (group["etail"] or "").strip(" -").lower()
     value, span = english_number_of(words), (group["espan"] or "").strip(" -")
     if group["odd"]:
@@ -195,7 +199,8 @@ def _english(group: Groups, at: At) -> Figure | None:
         and span.lower() not in ("hour", "week", "month")
         and not tail.startswith(("d", "e", "y", "per"))
     )
-    if value <= _SMALL_WORD and is_bare and " and a half" not in words.lower():
+    is_said = value > 2 and _SAYS.search(before) is not None  # there are eleven
+    if value <= _SMALL_WORD and is_bare and not is_said and " and a half" not in words.lower():
         return None  # one of the two: words, as 两个 is
     if tail.startswith("per"):
         quantum = 0.1 if value % 1 else 1.0

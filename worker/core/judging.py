@@ -122,11 +122,19 @@ class Judge:
 
     def _is_day(self, figure: Figure) -> bool:
         clause = self._around(figure, near.CLAUSE_END)
+        if figure.text in near.NIGHTS and self._has_time_after(figure):
+            return True  # 今晚 with a time, which is judged
         if near.AGAIN.search(clause) or near.MISSING.search(
             self._around(figure, near.SENTENCE_END)
         ):
             return True
         return self._known.has_day(figure.text, is_now=near.NOW.search(clause) is not None)
+
+    def _has_time_after(self, figure: Figure) -> bool:
+        return any(
+            other.kind is Kind.TIME and 0 <= other.start - figure.end <= _NEAR_BASE // 3
+            for other in self._asked
+        )
 
     def _is_plain(self, figure: Figure) -> bool:
         """Whether a number or a share was told as it is, or counts what was asked for."""
@@ -135,6 +143,8 @@ class Judge:
         if is_number and figure.quantum == 1 and self._is_count(figure):
             return True
         if is_number and figure.values[0] in known.years():
+            return True
+        if is_number and figure.values[0] in _BASES and near.PER.search(text[: figure.start][-6:]):
             return True
         if self._is_told(figure):
             return True
@@ -174,6 +184,8 @@ class Judge:
                 return before.rstrip().endswith(("your", "these", "all", "the", "of"))
             if not figure.text[-1:].isascii():
                 return figure.text[-1:] in COUNTERS
+            if " " not in figure.text:
+                return True  # there are three
             thing = figure.text.rpartition(" ")[2].rstrip("s").lower()
             return value in self._known.records or self._is_named(thing)
         if near.NOTHING.match(after):
@@ -240,7 +252,9 @@ class Judge:
         self, figure: Figure, value: float, tolerance: float, sentence: str, *, has_digits: bool
     ) -> Tags | None:
         reckoner = self._known.reckoner
-        is_rate = figure.kind is not Kind.DURATION and near.RATE.search(sentence) is not None
+        is_rate = figure.kind is not Kind.DURATION and (
+            near.RATE.search(sentence) is not None or figure.text.endswith(("倍", "x"))
+        )
         for worth in self._in_told_units(figure):
             found = reckoner.amount(value * worth, tolerance * worth, has_digits=has_digits)
             if found is None and is_rate:

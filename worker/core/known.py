@@ -41,7 +41,8 @@ _WORD_TIMES |= {"nine": 9, "ten": 10, "twelve": 12}
 _ONE_O_CLOCK = 13 * 3600.0  # in the afternoon
 _LIST = re.compile(r"\[([^\[\]{}]{1,400})\]")
 _PACE = re.compile(r"pace|split|lap|配速|用时|成绩")
-_HUNDRED = re.compile(r"[一每]百|\ba hundred\b", re.IGNORECASE)
+_OFFSET = re.compile(r"T[0-9:.]{5,12}[+-](0[0-9]|1[0-4]):?([0-5][0-9])")
+_HUNDRED = re.compile(r"[一每][ ]?(?:百|100)|(?:/|\bper )100\b|\ba hundred\b", re.IGNORECASE)
 _TIMES_MAX, _DATES_MAX, _CLOCKS_MAX = 6, 30, 20
 
 
@@ -61,6 +62,7 @@ class Known:
     amounts: dict[str, list[float]] = field(default_factory=dict)  # by dimension, in its base unit
     units: dict[str, set[float]] = field(default_factory=dict)  # by dimension, those that were used
     spans: list[float] = field(default_factory=list)  # seconds between two times or dates
+    offsets: list[float] = field(default_factory=list)  # of local times from UTC, in seconds
     waits: list[float] = field(default_factory=list)  # seconds until a retry
     dates: set[tuple[int | None, ...]] = field(default_factory=set)
     times: set[tuple[int | None, ...]] = field(default_factory=set)
@@ -98,6 +100,8 @@ class Known:
             if len(run) == 2:  # of two numbers in one text it is told how they differ
                 run = [Operand(each.value, each.tags | {f"~{len(self.runs)}"}) for each in run]
             self.runs.append(run)
+            for hours, minutes in _OFFSET.findall(text):
+                self.offsets.append(3600.0 * int(hours) + 60.0 * int(minutes))
             self.lengths.add(len(run))
             self.lengths |= {listed[1].count(",") + 1 for listed in _LIST.finditer(text)}
             self.records |= {text.count("{")} - {0, 1}
@@ -157,9 +161,10 @@ class Known:
         for told in (self.numbers, self.quoted, self.bare, self.prices, self.shares, self.waits):
             told.sort()
         self._add_relative_days()
-        self.spans = sorted([*self._between_times(), *self._between_dates()])
+        self.spans = sorted([*self._between_times(), *self._between_dates(), *self.offsets])
         self.counts_to_24 = any(each >= _ONE_O_CLOCK for each in self.clocks)
         self._add_ends()
+        self._add_speeds()
         for values in (*self.amounts.values(), *self.expected.values()):
             values.sort()
         self.operands = self.operands[:LOOSE_MAX]
@@ -197,6 +202,13 @@ class Known:
             for offset in days:
                 other = told + timedelta(days=offset)
                 self.dates.add((other.year, other.month, other.day))
+
+    def _add_speeds(self) -> None:
+        """So many kilometres in so many hours, in km/h."""
+        for metres in self.amounts.get("length", ())[:_TIMES_MAX]:
+            for seconds in self.amounts.get("time", ())[:_TIMES_MAX]:
+                if seconds > 0:
+                    self.amounts.setdefault("speed", []).append(3.6 * metres / seconds)
 
     def _add_ends(self) -> None:
         """When something is over that begins at a time and lasts so long."""

@@ -17,6 +17,7 @@ PAIRS_MAX = 40  # numbers that are paired with each other one by one
 LOOSE_MAX = 300  # of more, almost everything is the sum of two
 RUN_MAX = 40
 PERCENT, PRICE = "%", "¥"
+RECORD = "#"  # begins the name of the text in which a number stands
 ASKED = "?"  # of a number in the question: it may be multiplied with whatever a tool tells
 
 _MONEY = frozenset(
@@ -108,6 +109,7 @@ class Reckoner:
         self.sure, self.loose = Results(), Results()
         self.shares, self.loose_shares = Results(), Results()
         self.prices, self.rates, self.loose_rates = Results(), Results(), Results()
+        self._times = frozenset(times)
         few = operands[:PAIRS_MAX]
         for a, b in combinations(few, 2):
             self._pair(a, b)
@@ -175,7 +177,10 @@ class Reckoner:
         for over, under in ((a, b), (b, a)):
             if not under.value:
                 continue
-            self._rate(over, over.value / under.value, tags, belong=belong)
+            # Of what stands in one result, so much for each is nothing out of the way.
+            is_near = belong or bool(a.tags & b.tags)
+            for factor in (1.0, 100.0) if 100.0 in self._times else (1.0,):
+                self._rate(over, factor * over.value / under.value, tags, belong=is_near)
             shares = self.shares if belong else self.loose_shares
             shares.add(100 * over.value / under.value, tags)
             if ASKED not in a.tags | b.tags:
@@ -206,7 +211,8 @@ class Reckoner:
                 continue
             tags = frozenset().union(*(each.tags for each in run[start:end])) - {ASKED}
             total = totals[end] - totals[start]
-            is_one = frozenset.intersection(*(each.tags for each in run[start:end]))
+            common = frozenset.intersection(*(each.tags for each in run[start:end]))
+            is_one = any(not tag.startswith(RECORD) for tag in common)
             results = self.sure if is_one else self.loose
             if end - start > 2:
                 results.add(total, tags)
@@ -226,7 +232,7 @@ class Reckoner:
 
 
 def _belong(a: Operand, b: Operand) -> bool:
-    return bool((a.tags & b.tags) - {ASKED})
+    return any(tag != ASKED and not tag.startswith(RECORD) for tag in a.tags & b.tags)
 
 
 def _has(numbers: list[float], value: float, tolerance: float, *, other_than: int) -> bool:

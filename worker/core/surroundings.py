@@ -30,6 +30,8 @@ COUNTED_BEFORE = re.compile(
     re.IGNORECASE,
 )
 NOTHING = re.compile(r"[\s.,;:!?)\u3002\uff0c\uff1b]*\Z")
+PER = re.compile(r"(?:/|\bper|每)[ ]?$", re.IGNORECASE)
+NIGHTS = frozenset({"今晚", "tonight", "Tonight"})
 HOW_MANY = re.compile(r"(?:how many|any|number of|多少|几)[^,.?;\uff0c\uff1f]*$", re.IGNORECASE)
 NOUN = re.compile(r"[ ]?([A-Za-z]{3,20}|[\u3400-\u9fff]{1,2})(?:[ ]([A-Za-z]{3,20}))?")
 AGAIN = re.compile(
