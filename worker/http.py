@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import httpx
 
-from worker.core.errors import AttemptFailed, AttemptTimeout
+from worker.core.errors import AttemptFailed, AttemptTimeout, ConfigError
 from worker.outbound.cookies import Borrowed
 from worker.outbound.cookies import CookieClient as CookieClient
 from worker.outbound.failures import failure_of, failure_of_status
@@ -336,8 +336,15 @@ class HttpClient:
         found = urllib.request.getproxies()
         mounts: dict[str, httpx.AsyncBaseTransport | None] = {}
         for scheme in ("http", "https", "all"):
-            if url := found.get(scheme):
+            if not (url := found.get(scheme)):
+                continue
+            try:
                 mounts[f"{scheme}://"] = self._watched(url if "://" in url else f"http://{url}")
+            except (ValueError, httpx.InvalidURL) as error:
+                raise ConfigError(  # without the value: it may hold a password
+                    f"{scheme.upper()}_PROXY is no proxy that can be used; write http://host:port, or"
+                    " leave LOOPWORKER_OUTBOUND__PROXIES_FROM_ENVIRONMENT off"
+                ) from error
         direct = [host.strip() for host in found.get("no", "").split(",") if host.strip()]
         if "*" in direct:
             return {}

@@ -40,7 +40,12 @@ def settings_of(url: str) -> FileSettings:
         )
     if path == ":memory:" or "\0" in path:
         raise ConfigError(f"{url}: names no file; a queue in memory is memory://")
-    values: dict[str, Any] = {"path": os.path.abspath(path)}
+    try:
+        values: dict[str, Any] = {"path": os.path.abspath(path)}
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{url}: the working folder is gone; go to another, or write sqlite:////data/file.db"
+        ) from None
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name == "synchronous" and value.lower() in _SYNCHRONOUS:
             values[name] = value.lower()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
 import logging
 import os
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
-from worker.cli import complain, exits, readable
+from worker.cli import complain, exits, explain, readable
 from worker.cli.advice import advice
 from worker.cli.aside import tell_strays
 from worker.cli.output import tell
@@ -132,6 +134,41 @@ def test_end_by_the_server_says_what_can_be_done(capsys, status, error, names):
 def test_other_ends_speak_for_themselves(status, error):
     """No advice where there is none to give."""
     assert advice(Result("t", Status(status), error=error)) is None
+
+
+def test_lack_of_file_descriptors_is_said_so():
+    """Also where it comes out of a group of tasks."""
+    error = OSError(errno.EMFILE, "Too many open files")
+    told, code = explain(ExceptionGroup("tasks", [ExceptionGroup("tasks", [error])]))
+
+    assert (told, code) == ("Too many open files: raise the limit (ulimit -n)", 4)
+
+
+def test_working_folder_that_is_gone_is_said_so(cli, tmp_path, monkeypatch):
+    """A relative path means nothing there."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.setenv("LOOPWORKER_QUEUE_URL", "sqlite:///tasks.db")
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setattr("os.path.abspath", mock.Mock(side_effect=FileNotFoundError))
+    ran = cli("status", "t")
+    monkeypatch.chdir(tmp_path)
+
+    assert ran.code == 2
+    assert "the working folder is gone" in ran.err
+
+
+@pytest.mark.parametrize("value", ["::bad:secret", "http://me:secret@host:port", "gopher://secret"])
+def test_proxy_that_cannot_be_used_is_named_without_its_value(cli, monkeypatch, loud, value):
+    """It may hold a password."""
+    monkeypatch.setenv("HTTP_PROXY", value)
+    monkeypatch.setenv("http_proxy", value)
+    monkeypatch.setenv("LOOPWORKER_OUTBOUND__PROXIES_FROM_ENVIRONMENT", "true")
+    ran = cli("tools", "call", "loud")
+
+    assert ran.code == 2
+    assert "HTTP_PROXY is no proxy that can be used" in ran.err
+    assert "secret" not in ran.err
 
 
 def test_quoted_values_cannot_move_the_cursor():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -344,3 +345,33 @@ def test_second_press_breaks_in_and_the_body_has_time_to_hand_back(terminal, mon
         run_forever(body)
     assert told == ["handed back"]
     assert exits.held_up == []
+
+
+def test_loop_that_cannot_be_entered_is_not_tried_for_ever(monkeypatch):
+    """Without a file descriptor left, what is wrong is raised; nothing spins."""
+
+    class Shut(asyncio.SelectorEventLoop):
+        """A loop that fails once, and is stuck in its start afterwards."""
+
+        tries = 0
+
+        def run_until_complete(self, future):
+            """Fail."""
+            Shut.tries += 1
+            if Shut.tries == 1:
+                raise OSError(errno.EMFILE, "Too many open files")
+            raise RuntimeError("this event loop is already running.")
+
+    monkeypatch.setattr(forever, "_loop_factory", lambda: Shut)
+
+    async def body() -> int:
+        return 0
+
+    with pytest.raises(OSError, match="Too many open files"):
+        run_forever(body)
+    assert Shut.tries == 2
+    loop = exits.held_up.pop()
+    for left in asyncio.all_tasks(loop):
+        left.get_coro().close()
+        left._log_destroy_pending = False
+    loop.close()

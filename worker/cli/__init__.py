@@ -134,6 +134,8 @@ def explain(error: Exception) -> tuple[str, int]:
     """Turn an error into a line and an exit code."""
     from worker.core.errors import ConfigError, FileTooNew, TaskInvalid, WorkerError
 
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     if isinstance(error, FileTooNew):
         return str(error), UNREACHABLE
     if isinstance(error, ConfigError | TaskInvalid):
@@ -143,6 +145,8 @@ def explain(error: Exception) -> tuple[str, int]:
         return f"{error}{cause}", UNREACHABLE
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"the output cannot be written: {error.strerror}", UNREACHABLE
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.strerror}: raise the limit (ulimit -n)", UNREACHABLE
     if os.environ.get("PYTHONDEVMODE") or sys.flags.dev_mode:
         raise error
     what = f"{type(error).__name__}: {error}"

@@ -13,10 +13,10 @@ loop is simply entered again. All that is lost is the turn of the one that raise
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from worker.cli.aside import tell_strays
@@ -24,6 +24,7 @@ from worker.cli.exits import NOT_WELL, CommandFailed, held_up
 
 T = TypeVar("T")
 
+STOPPED = "Event loop stopped"  # how asyncio and uvloop begin to say that somebody stopped it
 LEFT_SECONDS = 2.0  # for what is still there when the body has ended
 CANCELLED = (
     "something in this process cancelled all its tasks; a tool that cancels what is not its own?"
@@ -101,7 +102,7 @@ class _Interrupts:
         raise KeyboardInterrupt
 
 
-@contextmanager
+@contextlib.contextmanager
 def _interrupting(loop: asyncio.AbstractEventLoop) -> Iterator[_Interrupts]:
     interrupts = _Interrupts(loop)
     ours: dict[signal.Signals, Any] = {}
@@ -140,7 +141,9 @@ def _finish(
             # RuntimeError: somebody has stopped the loop.
             is_own = main.done() and not main.cancelled() and main.exception() is error
             is_persons = isinstance(error, KeyboardInterrupt) and interrupts.has_raised
-            if is_own or is_persons or loop.is_closed():
+            # A loop that cannot be entered (it has no file descriptor left) would be tried for ever.
+            is_shut = isinstance(error, RuntimeError) and not str(error).startswith(STOPPED)
+            if is_own or is_persons or is_shut or loop.is_closed():
                 raise
             message = f"{type(error).__name__} outside of any call; the loop goes on"
             loop.call_exception_handler({"message": message, "exception": error})
@@ -149,6 +152,12 @@ def _finish(
 def _close(runner: asyncio.Runner, interrupts: _Interrupts, *, seconds: float) -> None:
     loop = runner.get_loop()
     held_up.append(loop)  # until it is known to be wrong; an interrupt may come in between
+    with contextlib.suppress(RuntimeError):  # it never ran, or runs no more: why is told already
+        _finish_rest(runner, interrupts, seconds=seconds)
+
+
+def _finish_rest(runner: asyncio.Runner, interrupts: _Interrupts, *, seconds: float) -> None:
+    loop = runner.get_loop()
     if _finish(runner, _has_ended(seconds), interrupts):
         runner.close()
         held_up.remove(loop)
