@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import statistics
 import time
 from contextlib import contextmanager
 
@@ -104,11 +105,11 @@ async def test_a_dead_collector_changes_nothing(monkeypatch, collector):
             ),
         )
         telemetry.listeners = (tracing.spans, *telemetry.listeners)
-        slowest = 0.0
+        took = []
         for number in range(30):
             began = time.perf_counter()
             tell_run(telemetry, task=f"t-{number}")
-            slowest = max(slowest, time.perf_counter() - began)
+            took.append(time.perf_counter() - began)
             await asyncio.sleep(0)
         began = time.perf_counter()
         await asyncio.to_thread(tracing.close, 1.5)
@@ -121,7 +122,9 @@ async def test_a_dead_collector_changes_nothing(monkeypatch, collector):
         if line.startswith("loopworker_telemetry_dropped_total{") and 'signal="traces"' in line
     )
 
-    assert slowest < 0.9  # one that waits for the collector takes the whole second
+    # Seven runs fill the queue: if the others waited for the collector, each took a second. Single
+    # ones may be slow on a busy machine.
+    assert statistics.median(took) < 0.5
     assert closing < 3
     assert telemetry.listener_errors == 0
     assert 'loopworker_runs_total{reason="completed",status="success"} 30.0' in page
