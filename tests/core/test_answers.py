@@ -16,6 +16,7 @@ BOOKS = [
     ("journeys", 11),
     ("affairs", 12),
     ("evenings", 13),
+    ("weekdays", 14),
 ]
 HAND_AND_TEMPLATE = 200
 

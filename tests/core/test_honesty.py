@@ -28,6 +28,15 @@ def test_nothing_is_added_when_the_answer_says_so_itself():
     assert with_notes(said, [("get_stock_price", STUB)], language="zh") == said
 
 
+def test_a_withdrawn_tool_is_told_of_by_its_stub_text():
+    """Nobody called it; what is missing is said all the same, and once."""
+    skipped = Observation("…", Source.SKIPPED, reason="breaker_open", stub="行情暂不可用")
+
+    assert "行情暂不可用" in with_notes("好的。", [("quote", skipped)], language="zh")
+    said = "行情暂不可用。"
+    assert with_notes(said, [("quote", skipped)], language="zh") == said
+
+
 @pytest.mark.parametrize(
     ("observation", "language", "words"),
     [

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import datetime
 
 import pytest
 
 from worker.core.gate import check
 
-WEDNESDAY = date(2026, 12, 2)
+WEDNESDAY = datetime(2026, 12, 2, 8, 25)
 
 
-def invented(answer, *admissible, question="?", said=(), counts=(), today=WEDNESDAY):
+def invented(answer, *admissible, question="?", said=(), counts=(), now=WEDNESDAY):
     """The figures of an answer that nobody told."""
     texts = [question, *admissible]
-    verdict = check(
-        answer, admissible=texts, said=said, counts=counts, question=question, today=today
-    )
+    verdict = check(answer, admissible=texts, said=said, counts=counts, question=question, now=now)
     return verdict.invented
 
 
@@ -63,10 +61,14 @@ def test_how_exact_a_figure_is_meant(answer, told, is_known):
         ("9 °C", '{"high": 9}', True),
         ("18 元", '{"first_kg": 18}', True),
         ("3 元", '{"days": 3}', False),
+        ("3 元", "见第 3 条", False),
+        ("见第 3 条", "第3条", True),
         ("2026 年", '{"year": 2026}', True),
         ("3820.5 万元", '{"amount_wan": 3820.5}', True),
         ("$45.99", "total in cents: 4599", True),
         ("25 分钟", '{"interval_min": 25}', True),
+        ("0.68 千瓦时", '{"kwh_per_day": 0.68}', True),
+        ("A30:0.68 kWh", '{"model": "A30", "kwh_per_day": 0.68}', True),
         ("1500 s", '{"temp_min": 25}', False),
     ],
 )
@@ -90,6 +92,8 @@ def test_a_figure_is_held_against_what_is_of_its_kind(answer, told, is_known):
         ("3 个", False),
         ("三个", False),
         ("两个", True),
+        ("五次", False),
+        ("两包", False),
     ],
 )
 def test_a_small_number_counts_only_what_was_asked_for(answer, is_known):
@@ -108,6 +112,7 @@ def test_a_small_number_counts_only_what_was_asked_for(answer, is_known):
         ("Sunday, closed", '{"sun": "closed"}', True),
         ("明天到", '{"eta": "2026-12-03"}', True),
         ("明天到", '{"eta": "2026-12-05"}', False),
+        ("明天到", '{"eta": "2026-12-02"}', False),
         ("yesterday's data", "1 day old", True),
         ("请明天再查", "", True),
         ("next week", "on 2026-12-10", True),
@@ -145,6 +150,14 @@ def test_days_by_name(answer, told, is_known):
         ("16 hours", "22:00-06:00", True),
         ("五个小时", "22:00-06:00", False),
         ("15 分钟", "06:30-21:30", False),
+        ("twenty minutes ago", "at 08:05", True),
+        ("thirty minutes ago", "at 08:05", False),
+        ("an hour ago", "at 08:05", False),
+        ("for about five years", '{"since": 2021}', True),
+        ("for about eight years", '{"since": 2021}', False),
+        ("全程 11 小时 54 分", "20:41 开,08:35 到", True),
+        ("全程 11 小时 24 分", "20:41 开,08:35 到", False),
+        ("第二天到", "20:41", True),
         ("今晚八点", "20:00", True),
         ("今晚九点", "20:00", False),
         ("今晚送达", "20:00", False),

@@ -16,6 +16,10 @@ JSON = {
     "trains": '[{"dep": "07:03", "arr": "09:18"}, {"dep": "07:33", "arr": "09:51"}]',
     "dates": '[{"due": "2026-12-15"}, {"due": "2026-12-08"}]',
     "prizes": '{"一等奖": 3, "二等奖": 10, "三等奖": 50, "参加人数": 840}',
+    "blood": '{"value": 6.8, "reference": "3.9-6.1"}',
+    "power": '{"kwh": 287, "bill_days": 30}',
+    "ticket": '{"id": 4471, "comments": 170}',
+    "cups": '{"杯数": 214, "营业额": 3638.0}',
     "screen": '{"total_minutes": 1266, "daily_minutes": [214, 198, 187]}',
     "trip": '{"distance_km": 312, "fuel_l": 19.4, "duration_min": 208}',
     "speed": '{"download_mbps": 287.4, "upload_mbps": 41.2}',
@@ -48,6 +52,8 @@ def invented(answer, name, question="?"):
         ("€7.50 a month", "shop"),
         ("6.2 l/100 km, on average 90 km/h", "trip"),
         ("7 倍", "speed"),
+        ("高出 0.7", "blood"),
+        ("平均每杯 17 元", "cups"),
         ("共 63 份,中奖率约 7.5%(63/840)", "prizes"),
         ("€7.88 a month, €94.50", "shop"),
         ("6,010 of 8,120, that is 74%", "week"),
@@ -75,6 +81,8 @@ def test_what_follows_is_known(answer, name):
         ("95 kg", "shop", "95 kg"),
         ("three seats", "show", "three seats"),
         ("降水概率 30%", "disk", "30%"),
+        ("每天 9.57 元", "power", "9.57 元"),
+        ("4,641 comments", "ticket", "4,641"),
         ("74% of it", "week", "74%"),
         ("an average of 1,126 hours", "tickets", "1,126 hours"),
     ],
@@ -106,3 +114,19 @@ def test_among_many_numbers_only_sums_with_digits_count():
 
     assert check(f"together {total}", admissible=[told]).invented == ()
     assert check("the difference is 23", admissible=[told]).invented == ("23",)
+
+
+def test_a_value_that_is_told_twice_is_one():
+    """In the question and by a tool: it is not added to itself."""
+    told = '{"shares": 1180}'
+
+    found = check("2,360 in all", admissible=["my 1,180?", told], question="my 1,180?").invented
+    assert found == ("2,360",)
+
+
+def test_half_a_kilogram_is_a_unit_of_its_own():
+    """3.4 a kilogram are 1.7 for a 斤, where the answer speaks of it."""
+    told = '{"price_per_kg": 3.4}'
+
+    assert check("一斤 1.70 元", admissible=[told]).invented == ()
+    assert check("每份 1.70 元", admissible=[told]).invented == ("1.70 元",)

@@ -49,6 +49,7 @@ _LASTING = frozenset(
 _MINUTES = UNITS["minutes"]
 _NAMES = frozenset(["id", "no", "code", "number", "phone", "zip", "year", "version", "receipt"])
 _NAMES_A_FIELD = re.compile(r'"\s*:')
+_OF_MONEY = re.compile(r"[额价费款钱薪]$")
 _SHARES = frozenset({"percent", "percentage", "pct"})
 _GENERAL = frozenset(
     [
@@ -125,6 +126,8 @@ def place_of(figure: Figure, text: str, number: int) -> Place:
     if not _GENERAL.isdisjoint(words):
         tags.add(f"~{number}")  # what it is compared with stands beside it
     tags.add(f"{RECORD}{number}")
+    if any(_OF_MONEY.search(word) for word in words):
+        tags.add(PRICE)
     is_share = figure.kind is Kind.PERCENT or not _SHARES.isdisjoint(words)
     if is_share:
         tags.add(PERCENT)
@@ -142,9 +145,15 @@ def place_of(figure: Figure, text: str, number: int) -> Place:
         may_be_share=is_open or (is_bare and not (_RATIOS | _GENERAL).isdisjoint(words)),
         is_bare=is_bare,
         is_open=is_open,
-        hint=None if measure else next((_HINTS[word] for word in words if word in _HINTS), None),
+        hint=None if measure else _hint(words),
         is_name=not _NAMES.isdisjoint(words) or _is_name(figure, text),
     )
+
+
+def _hint(words: list[str]) -> str | None:
+    if "per" in words and words[0] in _UNIT_WORDS:
+        return _UNIT_WORDS[words[0]][0]  # kwh_per_day
+    return next((_HINTS[word] for word in words if word in _HINTS), None)
 
 
 def _is_name(figure: Figure, text: str) -> bool:

@@ -158,14 +158,14 @@ _HALVES = rf"""
   | (?P<halfwhole>[{_C}十]|[0-9]{{1,3}})?(?P<half>个半|半个?)(?P<halfspan>小时|钟头|月|星期|天|年|分钟)
   | (?P<plushalf>[{_C}十]{{1,3}}|[0-9]{{1,3}})(?:个)?(?P<plusspan>小时|天|年|岁|分钟)半
   | (?P<ticks>[一两三])刻钟|(?<![A-Za-z0-9])(?:PT)?(?P<hh>[0-9]{{1,3}})[hH](?P<mm>[0-9]{{1,2}})(?:[mM](?:in)?)?(?![A-Za-z0-9])
-  | \b(?i:(?:another|(?<=takes[ ])an?|(?<=about[ ])an?)[ ](?P<another>hour|minute|day|week|month|year)(?![ ]and[ ]a))\b
+  | \b(?i:(?:another|(?<=takes[ ])an?|(?<=about[ ])an?)[ ](?P<another>hour|minute|day|week|month|year)(?![ ]and[ ]a)|an?[ ](?P<ago>hour|week|month|year)[ ]ago)\b
   | \b(?i:half[ ]an?[ ](?P<halfof>hour|minute|day|year)
     |an?[ ](?P<andhalf>hour|minute|day|week|month|year)[ ]and[ ]a[ ]half
     |(?:a[ ]|three[ ])?quarters?[ ]of[ ]an[ ](?P<quarterof>hour))\b
 """
 _CHINESE_TAIL = (
     rf"(?P<cmore>[多几来余](?!少))?(?P<cspan>[ ]?(?:{_CHINESE_SPAN}|{_CHINESE_UNIT}))?"
-    rf"(?P<ctail>[ ]?(?:%|人民币|美元|美金|港元|欧元|日元|英镑|元|块|度|倍|折|岁|级|盒|瓶|片|粒|箱|层|楼|[个名位本辆间张台场架](?!月|半|人)))?"
+    rf"(?P<ctail>[ ]?(?:%|人民币|美元|美金|港元|欧元|日元|英镑|元|块|度|倍|折|岁|级|盒|瓶|片|粒|箱|层|楼|包|袋|杯|分贝|[个名位本辆间张台场架次](?!月|半|人)))?"
     rf"(?:(?P<cjiao>[{_C}0-9])(?:[角毛](?:(?P<cfen>[{_C}0-9])分?)?|(?<=块[{_C}0-9])(?![十百千个只件])))?"
 )
 # Two ways and two reasons are words; two copies may be what nobody told.
@@ -179,7 +179,7 @@ _NUMBERS = rf"""
   | (?P<digits>(?<=[限是为选号])[{_C}](?:[、和][{_C}]){{1,6}}(?=[。,;\n]|$))
   | (?P<score>\b(?:{ENGLISH_WORDS}|[0-9]{{1,3}})-nil\b)
   | (?P<word>(?<![A-Za-z0-9_])(?!{_GLUED})(?=[0-9_.:-]{{0,80}}[A-Za-z_])(?=[A-Za-z_.:-]{{0,80}}[0-9])
-        [A-Za-z0-9_]+(?:[.:-][A-Za-z0-9_]+)*)
+        [A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+|:[A-Za-z_][A-Za-z0-9_]*)*)
   | (?:(?P<sign>[¥$€£]|(?<![A-Za-z])(?:{_CODES})[ ]?\$?)[ ]?)?(?P<number>{_DIGITS}){_TAIL}
   | \b(?P<english>{_ENGLISH})(?![A-Za-z])(?P<odd>-(?:odd|some|ish))?
         (?P<etail>[ -](?:dollar|yuan|euro|cent|pence|pound|rupee|yen|quid|degree|per[ ]?cent|point|goal|beat|star|seat|room|floor

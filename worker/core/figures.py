@@ -33,7 +33,7 @@ _QUARTERS = {"一": 1, "二": 2, "三": 3, "四": 4, "first": 1, "second": 2, "t
 _HOURS = {"一": 15, "三": 45, "半": 30}
 _SMALL_WORD = 12
 _SAYS = re.compile(r"\b(?:are|is|was|were|have|has|had|scored|got)[ ]$", re.IGNORECASE)
-COUNTERS = frozenset("个名位本辆间张台场架")
+COUNTERS = frozenset("个名位本辆间张台场架次")
 _TWO_DIGITS = re.compile(r"[一二两三四五六七八九]{2}$")
 _AFTER_A_SPAN = re.compile(r"[后内前之以多]|左右|的?时间")
 
@@ -48,6 +48,8 @@ def figures(text: str) -> list[Figure]:
             continue
         between = flat[found[-1].end : figure.start] if found else None
         if between is not None and len(between) <= 8:
+            if TOGETHER.fullmatch(between):
+                figure = _minutes_after(found[-1], figure, flat)
             if TOGETHER.fullmatch(between) and _belongs(found[-1], figure):
                 found[-1] = _joined(found[-1], figure, flat)
                 continue
@@ -71,6 +73,16 @@ def _sharing(first: Figure, second: Figure) -> Figure:
         values=tuple(value * second.scale for value in first.values),
         quantum=first.quantum * second.scale,
     )
+
+
+def _minutes_after(first: Figure, second: Figure, flat: str) -> Figure:
+    """After hours, 54 分 are minutes; alone they may be points."""
+    is_hours = first.kind is Kind.DURATION and first.unit == 3600.0
+    after = flat[second.end : second.end + 2]
+    if not (is_hours and second.kind is Kind.NUMBER and after.lstrip().startswith("分")):
+        return second
+    end = second.end + after.index("分") + 1
+    return replace(second, kind=Kind.DURATION, measure=unit_of("分"), end=end)
 
 
 def _belongs(first: Figure, second: Figure) -> bool:
@@ -103,6 +115,8 @@ def _figure(match: re.Match[str]) -> Figure | None:
     if group["number"]:
         return _number(group, at)
     if group["chinese"]:
+        if len(group["chinese"]) == 1 and match.string.startswith("第", max(0, match.start() - 1)):
+            return None  # 第二天
         return _chinese(group, at, match.string[match.end() : match.end() + 4])
     if group["english"]:
         return _english(group, at, match.string[max(0, match.start() - 8) : match.start()])

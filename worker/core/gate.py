@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 from worker.core.figure import Figure
 from worker.core.figures import figures
@@ -71,19 +71,22 @@ def check(
     said: Iterable[str] = (),
     counts: Iterable[int] = (),
     question: str = "",
-    today: date | None = None,
+    now: datetime | None = None,
 ) -> GateVerdict:
     """Find the figures of `answer` that follow from nothing.
 
     `admissible` are the texts with values; `said` are notes on what is missing, whose figures may
     be quoted but are no amount, no percentage and nothing to reckon with; `counts` are admissible
     where the answer counts something with them.
-    `question` tells which relative days (明天) were asked for, `today` what they are.
+    `question` tells which relative days (明天) were asked for, `now` what they are.
     """
     asked = figures(answer)
     if not asked:
         return GateVerdict()
-    known = Known(question, today)
+    known = Known(question)
+    if now is not None:
+        known.today = now.date()
+        known.now = 3600.0 * now.hour + 60.0 * now.minute + now.second
     texts, notes = list(admissible), list(said)
     for text in texts:
         known.take(text, is_question=text == question)
@@ -172,7 +175,7 @@ def _verdict(answer: str, evidence: Evidence) -> GateVerdict:
         said=said,
         counts=counts,
         question=evidence.question,
-        today=None if evidence.at is None else datetime.fromtimestamp(evidence.at, UTC).date(),
+        now=None if evidence.at is None else datetime.fromtimestamp(evidence.at, UTC),
     )
 
 

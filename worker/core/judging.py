@@ -265,7 +265,9 @@ class Judge:
                 return found
         if near.POINTS.match(self._text, figure.end):
             return reckoner.share(value, tolerance, has_digits=False)
-        if near.YEARLY.search(sentence) and self._known.has_number(value / 12, tolerance / 12):
+        if near.YEARLY.search(sentence) and any(
+            self._known.has_number(value / times, tolerance / times) for times in (12, 365)
+        ):
             return frozenset({"year"})
         if near.MONTHLY.search(sentence) and self._known.has_number(value * 12, tolerance * 12):
             return frozenset({"month"})

@@ -52,6 +52,7 @@ class Known:
 
     question: str = ""
     today: date | None = None
+    now: float | None = None  # seconds of that day, UTC
     corpus: str = ""
     numbers: list[float] = field(default_factory=list)
     quoted: list[float] = field(default_factory=list)  # of notes: never a price, never reckoned
@@ -232,6 +233,9 @@ class Known:
     def _between_times(self) -> Iterator[float]:
         """Seconds from one time of the day to another, or to the next day's."""
         clocks = sorted(self.clocks)[:_CLOCKS_MAX]
+        if self.now is not None:
+            for clock in clocks:
+                yield abs(self.now - clock)  # so long ago
         is_pace = _PACE.search(self.corpus) is not None
         for early, late in combinations(clocks, 2):
             yield late - early
@@ -243,6 +247,8 @@ class Known:
         days = self._whole_dates()
         if self.today is not None:
             days.append(self.today)
+            for year in {int(n) for n in self.numbers if n in range(1900, self.today.year)}:
+                yield (self.today.year - year) * 365.25 * 86_400.0
         for one, other in combinations(days, 2):
             yield abs((other - one).days) * 86_400.0
 

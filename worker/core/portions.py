@@ -76,8 +76,8 @@ def half_of(group: Groups, at: At) -> Figure | None:
         value, word = (0.5, group["halfof"]) if group["halfof"] else (1.5, group["andhalf"])
     elif group["ticks"] or group["hh"]:
         return _compact(group, at)
-    elif group["another"]:
-        value, word = 1.0, group["another"]
+    elif group["another"] or group["ago"]:
+        value, word = 1.0, group["another"] or group["ago"]
     elif group["quarterof"]:
         value, word = (0.75 if "three" in at[0].lower() else 0.25), group["quarterof"]
     else:
