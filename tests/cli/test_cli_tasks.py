@@ -18,6 +18,7 @@ from worker.core.task import Degradation, Result, Symptom
 from worker.intake import read_task
 from worker.queues import open_queue
 from worker.store import open_store
+from worker.store.port import SessionClaim
 
 
 class Engine:
@@ -63,6 +64,17 @@ class Engine:
             await store.close()
 
         asyncio.run(finish())
+
+    def hold(self, session_id: str, task_id: str) -> None:
+        """Let a task have a session."""
+
+        async def hold() -> None:
+            store = open_store(self.url)
+            claim = SessionClaim(session_id)
+            await store.open(task_id, owner="w", lease_seconds=30, session=claim)
+            await store.close()
+
+        asyncio.run(hold())
 
 
 @pytest.fixture
@@ -229,6 +241,37 @@ def test_wait_without_a_worker_says_so(cli, engine, monkeypatch, tmp_path):
         "loopworker: task t",
         f"loopworker: not taken yet; is a worker running on sqlite:///{tmp_path / 'cli.db'}?",
     ]
+
+
+@pytest.mark.parametrize("command", ["submit", "watch"])
+def test_who_waits_for_its_session_is_told_so(cli, engine, monkeypatch, command):
+    """`--wait` and `watch` say what keeps a task that has not begun; no worker is missing then."""
+    monkeypatch.setattr("worker.cli.tasks.UNCLAIMED_SECONDS", 0.01)
+    engine.hold("desk", "first")
+    words = ("submit", "x", "--id", "t", "--session", "desk")
+    if command == "watch":
+        cli(*words)
+    said, told = [], threading.Event()
+
+    def tell(text: str) -> None:
+        said.append(text)
+        if "session" in text:
+            told.set()
+
+    def end() -> None:
+        told.wait(10)
+        engine.claim()
+        engine.finish(DEGRADED)
+
+    monkeypatch.setattr("worker.cli.tasks.tell", tell)
+    worker = threading.Thread(target=end, daemon=True)
+    worker.start()
+    ran = cli("watch", "t") if command == "watch" else cli(*words, "--wait")
+    worker.join(10)
+
+    assert ran.code == 0
+    assert "loopworker: waits for session 'desk': task first has it" in said
+    assert not any("not taken" in text for text in said)
 
 
 def test_interrupted_wait_names_the_way_back(cli, engine, monkeypatch):

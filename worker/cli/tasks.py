@@ -90,11 +90,15 @@ async def _submit(place: Any, body: bytes, options: argparse.Namespace) -> int:
 
 
 async def _remind(place: Any, task_id: str) -> None:
-    """Say once, after a while, that nobody has taken the task."""
+    """Say once, after a while, why the task has not begun."""
     await asyncio.sleep(UNCLAIMED_SECONDS)
     view = await place.desk.look(task_id)
-    if view is not None and view.status == "queued" and view.run is None:
+    if view is None or view.status != "queued" or view.run is not None:
+        return
+    if not view.waiting and (view.why is None or view.why.reason == "worker"):
         tell(f"loopworker: not taken yet; is a worker running on {place.where}?")
+    else:
+        _tell_why(view)
 
 
 async def _left_behind(place: Any, task_id: str) -> str:
@@ -147,14 +151,19 @@ async def _status(place: Any, options: argparse.Namespace) -> int:
         where = f" ({view.place})" if view.place and view.place != view.status else ""
         print(f"{view.status}{where}")
         _tell_steps(view.steps)
-        if view.why is not None and not view.waiting:
-            tell(f"loopworker: {one_line(view.why.text)}")
-        for waiting in view.waiting:
-            tell(f"loopworker: {told_of(waiting, options.id)}")
+        _tell_why(view)
         return NOT_ANSWERED
     code = print_result(view.result)
     _tell_steps(view.steps)
     return code
+
+
+def _tell_why(view: Any) -> None:
+    """Say what a task waits for, or who has it."""
+    if view.why is not None and not view.waiting:
+        tell(f"loopworker: {one_line(view.why.text)}")
+    for waiting in view.waiting:
+        tell(f"loopworker: {told_of(waiting, view.id)}")
 
 
 def _tell_steps(steps: dict[str, Any] | None) -> None:
@@ -179,8 +188,11 @@ def watch(options: argparse.Namespace) -> int:
 
 
 async def _watch(place: Any, options: argparse.Namespace) -> int:
-    if await place.desk.look(options.id) is None:
+    view = await place.desk.look(options.id)
+    if view is None:
         raise CommandFailed(f"there is no task {options.id!r}", code=NOT_ANSWERED)
+    if view.result is None and view.run is None:
+        _tell_why(view)  # nothing of it has happened yet
     return await _follow(place, options.id, as_json=options.json)
 
 
