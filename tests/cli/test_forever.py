@@ -375,3 +375,32 @@ def test_loop_that_cannot_be_entered_is_not_tried_for_ever(monkeypatch):
         left.get_coro().close()
         left._log_destroy_pending = False
     loop.close()
+
+
+def test_stray_in_the_turn_of_a_persons_end_hides_nobody(terminal):
+    """What a tool does while the body is cancelled does not turn a Ctrl-C into a failure."""
+
+    async def body() -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(5)
+        finally:
+            asyncio.get_running_loop().call_soon(leave)
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        run_forever(body)
+
+
+def test_press_with_nothing_to_cancel_breaks_in():
+    """Before the body has begun, and when it has ended while the rest is being closed."""
+    loop = asyncio.new_event_loop()
+    early, late = forever._Interrupts(loop), forever._Interrupts(loop)
+    late.main = loop.create_task(asyncio.sleep(0))
+    loop.run_until_complete(late.main)
+    loop.close()
+
+    for interrupts in (early, late):
+        with pytest.raises(KeyboardInterrupt):
+            interrupts()
+        assert interrupts.has_raised
