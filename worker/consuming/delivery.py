@@ -251,6 +251,8 @@ class DeliveryDesk:
         text = f"internal error: {type(error).__name__}"
         settlement = settle_ended(Status.ERROR, text, self._deliveries(held))
         if settlement.action == "dead_letter":
+            if held.run is not None:
+                held.run.closing = True  # the result ends it
             return await self._give_up(task, settlement.reason)
         try:
             if held.run is not None:
