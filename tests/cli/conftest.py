@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,3 +66,9 @@ def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     loop, over = leave[0]
     loop.call_soon_threadsafe(over.set)
     thread.join(10)
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """A machine without uvloop."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
