@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 import orjson
 
-from worker import assembly, endpoints
+from worker import assembly
 from worker.checks import listening_address
 from worker.configuration import Loaded, effective, load, named
 from worker.consuming.publishing import Publisher
@@ -21,7 +21,7 @@ from worker.discovery import load_registry
 from worker.foreground import Foreground
 from worker.ids import new_task_id
 from worker.model.port import Model
-from worker.observability import breakers_measured, build_observability, slots_measured
+from worker.observability import build_observability
 from worker.queues import open_queue
 from worker.queues.told import TelledQueue
 from worker.registry import Registry, Tool
@@ -68,6 +68,7 @@ class Worker:
         self.telemetry = self.seen.telemetry
         self.guards = assembly.build_guards(settings, self.registry, self.seen)
         self.model = model or assembly.build_model(settings, self.guards, self.seen)
+        self.mcp = assembly.build_servers(settings, self.registry, self.seen)
         self.state = "starting"
         self.admin: AdminServer | None = None
         self.api: Any = None
@@ -102,6 +103,10 @@ class Worker:
             await self._open()
             if claim:
                 self._listen_admin()
+            if self.mcp is not None:
+                self._stack.push_async_callback(self.mcp.close)
+                await self.mcp.start()
+            if claim:
                 await self._listen_api()
         except BaseException:
             await self._stack.aclose()
@@ -259,22 +264,14 @@ class Worker:
         self._prepare_metrics()
 
     def _prepare_metrics(self) -> None:
-        tools = self.registry.names
-        models = list(endpoints.model_names(self.model))
-        self.seen.metrics.prepare(
-            tools=tools,
-            breakers=[guard.name for guard in self.guards.all()],
-            queues=[self.settings.queue.name],
-            models=models,
-            targets=[
-                *(("tool", name) for name in tools),
-                *(("model", name) for _, name in models),
-            ],
-            fallbacks=endpoints.fallback_pairs(self.model),
+        assembly.prepare_metrics(
+            self.settings,
+            registry=self.registry,
+            guards=self.guards,
+            model=self.model,
+            seen=self.seen,
+            in_use=lambda: len(self.consumer.held),
         )
-        self.seen.metrics.add_reader(breakers_measured(self.guards))
-        slots = slots_measured(self.settings.concurrency, lambda: len(self.consumer.held))
-        self.seen.metrics.add_reader(slots)
 
     def _listen_admin(self) -> None:
         address = listening_address(self.settings.admin, setting="LOOPWORKER_ADMIN")

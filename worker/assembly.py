@@ -6,10 +6,10 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worker import endpoints
 from worker.configuration import named
@@ -23,7 +23,7 @@ from worker.guard.guards import Guards
 from worker.http import HttpClient, HttpOptions
 from worker.intake import check_cost
 from worker.model.port import Model
-from worker.observability import Observability
+from worker.observability import Observability, breakers_measured, own_version, slots_measured
 from worker.outbound.fetch import fetch_guarded
 from worker.queues.port import Queue
 from worker.registry import Registry
@@ -34,6 +34,9 @@ from worker.running.toolguard import ToolGuards, default_policy, policies_of
 from worker.running.waitingroom import WaitingOptions, WaitingRoom
 from worker.settings import Settings
 from worker.store.port import Store
+
+if TYPE_CHECKING:
+    from worker.mcp.servers import McpServers
 
 
 def worker_name() -> str:
@@ -51,6 +54,10 @@ def build_guards(settings: Settings, registry: Registry, seen: Observability) ->
     guard = settings.guard_with_room()
     policies = policies_of(list(registry), guard, settings.guards)
     policies |= endpoints.model_policies(settings)
+    if settings.mcp:
+        from worker.mcp.servers import mcp_policies
+
+        policies |= mcp_policies(settings, default_policy(guard))
     guards = Guards(seen.telemetry, default_policy(guard), policies)
     for name in policies:
         guards.get(name)  # so that operators and dashboards see it before its first call
@@ -64,6 +71,59 @@ def build_model(settings: Settings, guards: Guards, seen: Observability) -> Mode
     connections = settings.concurrency + 8
     client = partial(_client, settings, seen, connections=connections)
     return endpoints.build_model(settings, guards, seen.telemetry, client=client)
+
+
+def build_servers(
+    settings: Settings,
+    registry: Registry,
+    seen: Observability,
+    *,
+    only: Iterable[str] | None = None,
+) -> McpServers | None:
+    """The MCP servers, or `only` those named; None where the settings have none.
+
+    Raises ConfigError when what they need is not installed.
+    """
+    if not settings.mcp:
+        return None
+    from worker.mcp.servers import McpServers
+
+    def known(names: Iterable[str]) -> None:
+        tools = list(names)
+        seen.metrics.prepare(tools=tools, targets=[("tool", name) for name in tools])
+
+    return McpServers(
+        settings,
+        registry,
+        tell=seen.telemetry.tell,
+        version=own_version(),
+        known=known,
+        only=only,
+    )
+
+
+def prepare_metrics(
+    settings: Settings,
+    *,
+    registry: Registry,
+    guards: Guards,
+    model: Model,
+    seen: Observability,
+    in_use: Callable[[], int],
+) -> None:
+    """Make known what this worker deals with, and read what is measured at each scrape."""
+    tools = registry.names
+    models = list(endpoints.model_names(model))
+    seen.metrics.prepare(
+        tools=tools,
+        breakers=[guard.name for guard in guards.all()],
+        queues=[settings.queue.name],
+        models=models,
+        targets=[*(("tool", name) for name in tools), *(("model", name) for _, name in models)],
+        fallbacks=endpoints.fallback_pairs(model),
+    )
+    seen.metrics.add_reader(breakers_measured(guards))
+    seen.metrics.add_reader(slots_measured(settings.concurrency, in_use))
 
 
 def build_tool_client(settings: Settings, seen: Observability) -> HttpClient:

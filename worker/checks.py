@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
+import re
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from worker.core.errors import ConfigError
 from worker.core.prices import FORM
 from worker.fallbacksettings import check_url
 from worker.guardsettings import GuardSettings
 from worker.loopsettings import steps_most
+from worker.mcpsettings import McpServerSettings, dependency_of
 from worker.settings import Settings
 
 
@@ -38,6 +43,8 @@ def check(settings: Settings) -> None:
     settings.stand_ins()
     _check_guard(settings.guard)
     _check_steps(settings)
+    for name, server in settings.mcp.items():
+        _check_mcp(f"LOOPWORKER_MCP__{name.upper()}", server)
     unpriced = () if settings.loop.cost_max is None else settings.unpriced_models()
     _require(
         not unpriced,
@@ -55,11 +62,12 @@ def check(settings: Settings) -> None:
 def unused_guards(settings: Settings, tools: Iterable[tuple[str, str]]) -> list[str]:
     """Exceptions of GUARDS that no tool is called by. `tools` are names and dependencies."""
     known = {name for tool in tools for name in tool}
+    known |= {dependency_of(server) for server in settings.mcp}
     return [
         f"LOOPWORKER_GUARDS__{name.upper()}: no tool and no dependency is called {name!r};"
         f" there are {', '.join(sorted(known)) or 'none'}"
         for name in settings.guards
-        if name not in known
+        if name not in known and name.partition(".")[0] not in settings.mcp
     ]
 
 
@@ -83,6 +91,55 @@ def _check_guard(guard: GuardSettings) -> None:
         guard.open_seconds <= guard.open_seconds_max,
         "LOOPWORKER_GUARD__OPEN_SECONDS is larger than GUARD__OPEN_SECONDS_MAX",
     )
+
+
+def _check_mcp(name: str, server: McpServerSettings) -> None:
+    _require(
+        (server.command is None) != (server.url is None),
+        f"{name}: needs {name}__COMMAND (a program that speaks MCP) or {name}__URL (a streamable"
+        " HTTP server), and not both",
+    )
+    for field in ("args", "cwd", "env"):
+        misplaced = server.command is None and getattr(server, field)
+        _require(not misplaced, f"{name}__{field.upper()}: is for a COMMAND, and this is a URL")
+    if server.url is not None:
+        _check_mcp_url(f"{name}__URL", server.url)
+    _require(
+        server.command is None or not server.headers,
+        f"{name}__HEADERS: is for a URL, and this is a COMMAND; use {name}__ENV",
+    )
+    texts = [(f"ENV__{key}", value.get_secret_value()) for key, value in server.env.items()]
+    texts += [("ARGS", word) for word in (*server.args, server.command or "", server.cwd or "")]
+    for field, text in texts:
+        _require("\x00" not in text, f"{name}__{field}: holds a NUL character")
+    for key, value in server.headers.items():
+        fits = re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", key) and re.fullmatch(
+            r"[\t\x20-\x7e]*", value.get_secret_value()
+        )
+        _require(bool(fits), f"{name}__HEADERS: {key!r} is no header, or its value cannot be sent")
+    _require(
+        server.restart_seconds <= server.restart_seconds_max,
+        f"{name}__RESTART_SECONDS is larger than RESTART_SECONDS_MAX",
+    )
+
+
+def _check_mcp_url(name: str, url: str) -> None:
+    """Operations may name private addresses, unlike a model; but none where no server can be."""
+    parts = None
+    with contextlib.suppress(ValueError):  # a bracket that nothing closes, a port of letters
+        parts = urlsplit(url)
+        parts = parts if parts.port != 0 else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{name}: must be an http(s) URL such as https://example.com/mcp")
+    key = f"put the key into {name.removesuffix('URL')}HEADERS__AUTHORIZATION, not into the URL"
+    _require(not parts.username and not parts.password, f"{name}: {key}")
+    _require(not parts.fragment, f"{name}: a fragment (#…) is not sent; leave it out")
+    try:
+        ip = ipaddress.ip_address(parts.hostname.partition("%")[0])
+    except ValueError:
+        return
+    nowhere = ip.is_link_local or ip.is_multicast or ip.is_unspecified
+    _require(not nowhere, f"{name}: {ip} is for metadata, groups or nobody; no server is there")
 
 
 def _check_steps(settings: Settings) -> None:

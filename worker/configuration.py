@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,15 @@ from worker.checks import check
 from worker.core.errors import ConfigError
 from worker.fallbacksettings import slug
 from worker.section import Section
-from worker.settingnames import PREFIX, can_be_unset, explain, place_of_named, places, variable_of
+from worker.settingnames import (
+    NAMED,
+    PREFIX,
+    can_be_unset,
+    explain,
+    place_of_named,
+    places,
+    variable_of,
+)
 from worker.settings import Settings
 
 # Read by the shipped example tools: not settings of the worker itself.
@@ -31,6 +40,12 @@ OTHER_NAMES = frozenset({"LOOPWORKER_CONFIG", *TOOL_VARIABLES})
 _FALLBACKS = {"model_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY", "model": "OPENAI_MODEL"}
 FILE_BYTES_MAX = 1_048_576
 _DEPTH_MAX = 8  # deeper than any section, and than a file may make us go
+_SECRET_IN_QUERY = re.compile(
+    r"([?&][^=&#]*(?:key|token|secret|password|auth|sig)[^=&#]*=)[^&#]*", re.IGNORECASE
+)
+_SECRET_FLAG = re.compile(
+    r"(--?[\w-]*(?:key|token|secret|password|auth)[\w-]*=?)(.*)", re.IGNORECASE | re.DOTALL
+)
 _TOO_CLOSE = 0.85  # similarity above which an unknown name is taken for a typing error
 
 
@@ -201,18 +216,23 @@ def _walk(
         here = (*place, name)
         if isinstance(value, Section):
             yield from _walk(value, usual or type(value)(), here, sources)
-        elif isinstance(value, dict):
+        elif name in NAMED:
             for key, entry in value.items():
                 yield from _walk(entry, type(entry)(), (*here, key), sources)
         else:
             yield Setting(
                 variable_of(here),
                 masked(value),
-                sources.get(here, "default"),
+                sources.get(here) or _source_within(here, sources),
                 masked(usual),
                 info.description or "",
                 "s" if "_seconds" in f"{info.annotation}{info.metadata}" else "",
             )
+
+
+def _source_within(place: tuple[str, ...], sources: Mapping[tuple[str, ...], str]) -> str:
+    """Where a table came from of which only entries were named."""
+    return next((s for p, s in sources.items() if p[: len(place)] == place), "default")
 
 
 def masked(value: Any) -> Any:
@@ -222,5 +242,23 @@ def masked(value: Any) -> Any:
     if isinstance(value, str) and "://" in value and "@" in value:
         scheme, _, rest = value.partition("://")
         account, _, host = rest.rpartition("@")
-        return f"{scheme}://{account.partition(':')[0]}:********@{host}"
-    return list(value) if isinstance(value, tuple) else value
+        value = f"{scheme}://{account.partition(':')[0]}:********@{host}"
+    if isinstance(value, str) and "://" in value:
+        return _SECRET_IN_QUERY.sub(r"\1********", value)
+    if isinstance(value, dict):
+        return {key: masked(entry) for key, entry in value.items()}
+    return list(_masked_words(value)) if isinstance(value, tuple) else value
+
+
+def _masked_words(words: tuple[Any, ...]) -> Iterator[Any]:
+    """Hide what follows `--token` or stands behind `--token=`, as programs are given secrets."""
+    follows = False
+    for word in words:
+        flag = _SECRET_FLAG.match(word) if isinstance(word, str) else None
+        if follows:
+            yield "********"
+        elif flag:
+            yield flag[1] + ("********" if flag[2] else "")
+        else:
+            yield masked(word)
+        follows = not follows and flag is not None and not flag[1].endswith("=")

@@ -96,7 +96,8 @@ def _secrets(settings: Settings) -> list[str]:
     )
     urls = (settings.model_url, *(f.url for f in settings.fallbacks.values()))
     passwords = (unquote(urlsplit(url).password or "") for url in urls if url)
-    return [key.get_secret_value() for key in keys if key] + list(filter(None, passwords))
+    mcp = (text for server in settings.mcp.values() for text in server.secrets())
+    return [key.get_secret_value() for key in keys if key] + [*filter(None, passwords), *mcp]
 
 
 def breakers_measured(guards: Guards) -> Callable[[], Iterator[Signal]]:

@@ -204,6 +204,7 @@ class Registry:
         self._tools: dict[str, Tool] = {}
         self._rules: dict[str, FunctionRule] = {}
         self._offered: dict[str, OfferedTool] = {}
+        self._expected: dict[str, Callable[[str], Tool]] = {}
         for each in tools:
             self.add(each)
 
@@ -219,14 +220,33 @@ class Registry:
             )
         self._offered.clear()
 
+    def expect(self, prefix: str, stand_in: Callable[[str], Tool]) -> None:
+        """Tools whose names begin with `prefix` will come; until then `stand_in` makes them.
+
+        So a task that names a tool of a server which is away is no mistake.
+        """
+        self._expected[prefix] = stand_in
+
+    def replace(self, prefix: str, tools: Iterable[Tool]) -> list[str]:
+        """Put these tools in the place of all whose names begin with `prefix`.
+
+        Returns the names that were taken; those tools are not added.
+        """
+        self._expected.pop(prefix, None)
+        for name in [name for name in self._tools if name.startswith(prefix)]:
+            del self._tools[name]
+        taken = [each.name for each in tools if self._tools.setdefault(each.name, each) is not each]
+        self._offered = {}
+        return taken
+
     @property
     def rules(self) -> tuple[FunctionRule, ...]:
         """The hand-off rules of the tool files, in the order in which they were added."""
         return tuple(self._rules.values())
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of that name, None when there is none."""
-        return self._tools.get(name)
+        """Return the tool of that name, or what stands in for it; None when there is none."""
+        return self._tools.get(name) or self._stand_in(name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -240,7 +260,7 @@ class Registry:
         return len(self._tools)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools
+        return name in self._tools or self._prefix_of(name) is not None
 
     def __repr__(self) -> str:
         return f"Registry({', '.join(self._tools)})"
@@ -251,17 +271,21 @@ class Registry:
         Raises TaskInvalid, naming the known tools, for a name that is not registered.
         """
         if not self._offered:
-            self._offered = self._offer()
+            self._offered = self._offer(self)
         if names is None:
             return list(self._offered.values())
         wanted = list(dict.fromkeys(names))
-        unknown = [name for name in wanted if name not in self._offered]
+        unknown = [name for name in wanted if name not in self]
         if unknown:
             known = ", ".join(self._tools) or "none"
             raise TaskInvalid(
                 f"tools: unknown {', '.join(map(repr, unknown))}; known: {known}", field="tools"
             )
-        return [self._offered[name] for name in wanted]
+        if all(name in self._offered for name in wanted):
+            return [self._offered[name] for name in wanted]
+        stand_ins = [each for name in wanted if (each := self._stand_in(name)) is not None]
+        offered = self._offer([*self, *stand_ins])
+        return [offered[name] for name in wanted]
 
     def pollers(self, said: Iterable[str] = ()) -> frozenset[str]:
         """Return the tools whose repetition is no loop: declared as such, or `said` by operations.
@@ -269,17 +293,19 @@ class Registry:
         `-name` takes a declaration back. Raises ConfigError for a name that is no tool's.
         """
         named = self._named(said)
-        return frozenset(tool.name for tool in self if named.get(tool.name, tool.poller))
+        declared = {tool.name for tool in self if named.get(tool.name, tool.poller)}
+        return frozenset(declared | {name for name, is_named in named.items() if is_named})
 
     def approvals(self, said: Iterable[str] = ()) -> frozenset[str]:
         """Return the tools whose calls a person has to allow, as `pollers` does."""
         named = self._named(said)
-        return frozenset(tool.name for tool in self if named.get(tool.name, tool.requires_approval))
+        declared = {tool.name for tool in self if named.get(tool.name, tool.requires_approval)}
+        return frozenset(declared | {name for name, is_named in named.items() if is_named})
 
     def _named(self, said: Iterable[str]) -> dict[str, bool]:
         named = {name.removeprefix("-"): not name.startswith("-") for name in said}
         for name in named:
-            if name not in self._tools:
+            if name not in self:
                 known = ", ".join(self._tools) or "none"
                 raise ConfigError(f"there is no tool {name!r}; there are: {known}")
         return named
@@ -292,8 +318,19 @@ class Registry:
             if each.effect == "write" and not each.effect_declared
         ]
 
-    def _offer(self) -> dict[str, OfferedTool]:
-        wire = wire_names(self._tools)
+    def _prefix_of(self, name: object) -> str | None:
+        if not self._expected or not isinstance(name, str):
+            return None
+        found = (prefix for prefix in self._expected if name.startswith(prefix) and name != prefix)
+        return next(found, None)
+
+    def _stand_in(self, name: str) -> Tool | None:
+        prefix = self._prefix_of(name) if name not in self._tools else None
+        return None if prefix is None else self._expected[prefix](name)
+
+    def _offer(self, tools: Iterable[Tool]) -> dict[str, OfferedTool]:
+        tools = list(tools)
+        wire = wire_names(each.name for each in tools)
         return {
             each.name: OfferedTool(
                 name=each.name,
@@ -302,12 +339,21 @@ class Registry:
                 parameters=each.parameters,
                 validate=each.validate,
             )
-            for each in self
+            for each in tools
         }
 
 
 def line_to_add(undeclared: Tool) -> str:
-    """Return what the author of an undeclared tool should write, and where."""
+    """Return what the author of an undeclared tool should write, and where.
+
+    For the tool of an MCP server (it has no line) that is a setting of operations.
+    """
+    if undeclared.is_foreign:
+        own = undeclared.name.partition(".")[2]
+        return (
+            f"{undeclared.source_file}__EFFECTS={own}=read if it changes nothing,"
+            f" {own}=idempotent if repeating it is safe, {own}=write if neither"
+        )
     return (
         f'{undeclared.source_file}:{undeclared.source_line}: @tool(effect="write") on '
         f'{undeclared.name}; effect="read" if it changes nothing, '

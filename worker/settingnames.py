@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from worker.fallbacksettings import FallbackSettings
 from worker.guardsettings import GuardOverride
 from worker.handoffsettings import HandoffRule
+from worker.mcpsettings import McpServerSettings
 from worker.section import Section
 from worker.settings import Settings
 
@@ -21,6 +22,12 @@ NAMED: Mapping[str, type[Section]] = {
     "fallbacks": FallbackSettings,
     "guards": GuardOverride,
     "handoff": HandoffRule,
+    "mcp": McpServerSettings,
+}
+# Tables in those, and how the end of a variable is spelt there: LOOPWORKER_MCP__GIT__ENV__TOKEN.
+_TABLES: Mapping[tuple[str, str], Callable[[str], str]] = {
+    ("mcp", "env"): str,
+    ("mcp", "headers"): lambda name: name.replace("_", "-"),
 }
 _PLAIN = {  # what pydantic says of these is about Python
     "dict_type": "is a group of sections; write [GROUP.NAME] in the file, its settings below",
@@ -51,8 +58,14 @@ def variable_of(place: tuple[str, ...]) -> str:
 
 def place_of_named(variable: str) -> tuple[str, ...] | None:
     """The place of a variable in a group whose sections have names: LOOPWORKER_GUARDS__QUOTE__…"""
-    parts = variable.removeprefix(PREFIX).lower().split("__")
-    return tuple(parts) if len(parts) == 3 and parts[0] in NAMED else None
+    spelt = variable.removeprefix(PREFIX).split("__", maxsplit=3)
+    parts = tuple(part.lower() for part in spelt[:3])
+    if len(parts) < 3 or parts[0] not in NAMED:
+        return None
+    if len(spelt) == 3:
+        return parts
+    spell = _TABLES.get((parts[0], parts[2]))
+    return (*parts, spell(spelt[3])) if spell is not None else None
 
 
 def can_be_unset(place: tuple[str, ...]) -> bool:

@@ -20,6 +20,7 @@ from worker.fallbacksettings import FallbackModel, FallbackSettings, First, read
 from worker.guardsettings import GuardOverride, GuardSettings
 from worker.handoffsettings import HandoffRule
 from worker.loopsettings import LoopSettings, Prices, StepSettings, StepsPolicy
+from worker.mcpsettings import McpServerSettings, ServerName
 from worker.section import Key, Line, Names, Seconds, Section
 from worker.sessionsettings import SessionSettings
 from worker.waitingsettings import WaitingSettings
@@ -142,6 +143,9 @@ class Settings(Section):
     )
     max_steps: StepsPolicy = Field(
         8, description="Model replies in one run: a number, by_task, by_length; +adaptive."
+    )
+    mcp: dict[ServerName, McpServerSettings] = Field(
+        default_factory=dict, description="MCP servers whose tools are offered, by name."
     )
     model: Line | None = Field(None, min_length=1, description="Name of the model to ask for.")
     model_attempts: int = Field(4, ge=1, le=20, description="Attempts of one model call.")

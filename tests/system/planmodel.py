@@ -1,7 +1,7 @@
 """A model server that follows the plan in the question, and may be told to do harm on the way.
 
 The input `t1: book a, look b` makes it ask for `book(text="a")`, then for `look(text="b")`, and
-then answer `done: t1`. How far a conversation is, it sees by counting the tool results since the
+then answer `done: t1`. Words like `zone=UTC` are arguments of their own. How far a conversation is, it sees by counting the tool results since the
 last question, so any worker may go on with it. Every request is kept: what a resumed run asks again
 shows here, and in `messages` what it was told before.
 """
@@ -117,10 +117,13 @@ def reply_to(messages: list[dict[str, Any]]) -> tuple[Asked, dict[str, Any]]:
     if done >= len(steps):
         return asked, {"role": "assistant", "content": f"done: {name}"}
     tool, *words = steps[done]
+    pairs = [word.partition("=") for word in words]
+    is_named = bool(pairs) and all(sign for _, sign, _ in pairs)
+    arguments = {name: value for name, _, value in pairs} if is_named else {"text": " ".join(words)}
     call = {
         "id": f"call_{done + 1}",
         "type": "function",
-        "function": {"name": tool, "arguments": json.dumps({"text": " ".join(words)})},
+        "function": {"name": tool, "arguments": json.dumps(arguments)},
     }
     return asked, {"role": "assistant", "content": None, "tool_calls": [call]}
 

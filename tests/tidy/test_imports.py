@@ -32,11 +32,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "guardsettings": {"section"},
     "handoffsettings": {"section"},
     "loopsettings": {"core", "section"},
+    "mcpsettings": {"section"},
     "sessionsettings": {"section"},
     "waitingsettings": {"section"},
     "settings": {
         *("core", "fallbacksettings", "guardsettings", "handoffsettings", "loopsettings"),
-        *("section", "sessionsettings", "waitingsettings"),
+        *("mcpsettings", "section", "sessionsettings", "waitingsettings"),
     },
     "intake": {"core"},
     "telemetry": {"core"},
@@ -52,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "registry": {"core", "model.port", "toolcontext", "toolkit"},
     "discovery": {"core", "registry", "toolkit"},
     "toollint": {"core", "registry", "toolkit"},
+    "mcp": {"core", "guard", "mcpsettings", "registry", "settings", "telemetry", "toolkit"},
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
     "sqlitejobs": set(),
@@ -95,9 +97,16 @@ MAY_IMPORT |= {
 # Library -> the only files that may import it. A folder ends in a slash.
 MAY_KNOW: dict[str, set[str]] = {
     "aiohttp": {"worker/outbound/"},
+    "anyio": {"worker/mcp/"},
     "httpx": {"worker/http.py", "worker/outbound/", "worker/model/transport.py", "tools/"},
+    "httpx2": {"worker/mcp/streamable.py"},
     "httpx_aiohttp": {"worker/outbound/"},
     "jsonschema_rs": {"worker/toolkit/check.py", "worker/toolkit/patterns.py"},
+    "mcp": {
+        *("worker/mcp/child.py", "worker/mcp/session.py"),
+        *("worker/mcp/streamable.py", "worker/mcp/streams.py"),
+    },
+    "mcp_types": {"worker/mcp/child.py", "worker/mcp/session.py", "worker/mcp/streams.py"},
     "opentelemetry": {
         "worker/telemetry/spans.py",
         "worker/telemetry/tracing.py",
@@ -122,6 +131,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "pydantic": {
         *("worker/configuration.py", "worker/fallbacksettings.py", "worker/guardsettings.py"),
         *("worker/handoffsettings.py", "worker/loopsettings.py", "worker/section.py"),
+        *("worker/mcp/session.py", "worker/mcpsettings.py"),
         *("worker/sessionsettings.py", "worker/settingnames.py", "worker/settings.py"),
         "worker/waitingsettings.py",
         *("worker/toolkit/schema.py", "worker/web/api.py", "tools/"),

@@ -96,7 +96,7 @@ def test_runtime_lock_covers_the_declared_dependencies():
     """What pyproject.toml asks for is in the lock."""
     project = tomllib.loads(text_of(Path("pyproject.toml")))["project"]
     wanted = list(project["dependencies"])
-    for name in ("otlp", "fast"):
+    for name in ("otlp", "mcp", "fast"):
         wanted += project["optional-dependencies"][name]
     names = {re.split(r"[^\w.-]", line)[0].lower() for line in wanted}
 

@@ -12,6 +12,7 @@ from worker.cli.exits import ANSWERED, USAGE
 from worker.cli.finding import Finding, checked
 from worker.cli.modelcheck import check_models
 from worker.cli.output import Paint, one_line, print_json, print_table, tell
+from worker.cli.reaching import check_servers
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -30,7 +31,7 @@ examples:
 """
 
 DOCTOR_EPILOG = """\
-Looks at settings, tools, listeners, queue, store and every model endpoint; changes nothing but the
+Looks at settings, tools, listeners, queue, store, MCP servers and every model endpoint; changes nothing but the
 tables of a SQLite file that is new or of an older version. Each finding says what to do. Then each
 model is asked for a real tool call, about four requests within 30 s, and the lines named `dialect`
 say what the endpoint does differently (odd: dealt with, and how; FAIL: in the way).
@@ -76,6 +77,8 @@ def _shown(value: object, unit: str = "") -> str:
         return "-"
     if isinstance(value, list):
         return ",".join(map(str, value)) or "-"
+    if isinstance(value, dict):
+        return ",".join(f"{key}={entry}" for key, entry in value.items()) or "-"
     return f"{value:g} {unit}".rstrip() if isinstance(value, float) else str(value)
 
 
@@ -161,6 +164,7 @@ async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:
         "store": _store,
     }
     findings = [await checked(what, check(settings)) for what, check in checks.items()]
+    findings += await check_servers(settings)
     return findings + await check_models(settings, probe=probe)
 
 

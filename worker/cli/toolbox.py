@@ -11,6 +11,7 @@ from typing import Any
 
 from worker.cli.exits import ANSWERED, NOT_ANSWERED, USAGE, CommandFailed
 from worker.cli.output import one_line, print_json, print_table, tell
+from worker.cli.reaching import connected, look, print_servers, servers_of, tell_troubles
 from worker.ids import new_task_id
 
 TOOLS_EPILOG = """\
@@ -60,6 +61,11 @@ def tools(options: argparse.Namespace) -> int:
     registry = load_registry(settings.tools)
     for place in bare_places(settings.tools):
         tell(f"loopworker: {place} in LOOPWORKER_TOOLS holds no tool; is an @tool missing?")
+    if options.name is None and options.action in ("show", "call"):
+        raise CommandFailed(f"tools {options.action}: which one? name it", code=USAGE)
+    if options.action == "call":
+        return _call(settings, registry, options)
+    states = look(settings, registry, only=_servers_needed(settings, options))
     with named("LOOP__POLLERS"):
         pollers = registry.pollers(settings.loop.pollers)
     with named("WAITING__APPROVALS"):
@@ -68,22 +74,32 @@ def tools(options: argparse.Namespace) -> int:
     rules = rules_of(settings.handoff, registry)
     if options.action == "list":
         code = _list(registry, said, as_json=options.json)
+        if not options.json and states:
+            print_servers(states)
         if rules and not options.json:
             print()
             print_table(("HAND-OFF RULE", "LOOKS AT", "FOR"), map(_rule_row, rules))
+        tell_troubles(states)
         return code
     if options.action == "lint":
         return _lint(registry, options)
-    if options.name is None:
-        raise CommandFailed(f"tools {options.action}: which one? name it", code=USAGE)
-    tool = registry.get(options.name)
+    print_json(tool_to_wire(_known(registry, options.name), said))
+    return ANSWERED
+
+
+def _servers_needed(settings: Any, options: argparse.Namespace) -> list[str]:
+    """Which MCP servers have to be asked: all for a list, the tool's own else, none to lint."""
+    if options.action == "list":
+        return list(settings.mcp)
+    return servers_of(settings, options.name) if options.action == "show" else []
+
+
+def _known(registry: Any, name: str) -> Any:
+    tool = registry.get(name)
     if tool is None:
         known = ", ".join(registry.names) or "none"
-        raise CommandFailed(f"there is no tool {options.name!r}; there are: {known}", code=USAGE)
-    if options.action == "show":
-        print_json(tool_to_wire(tool, said))
-        return ANSWERED
-    return _call(settings, registry, tool, options)
+        raise CommandFailed(f"there is no tool {name!r}; there are: {known}", code=USAGE)
+    return tool
 
 
 def _list(registry: Any, said: Said, *, as_json: bool) -> int:
@@ -168,20 +184,25 @@ def _lint(registry: Any, options: argparse.Namespace) -> int:
     return 1 if warnings else ANSWERED
 
 
-def _call(settings: Any, registry: Any, tool: Any, options: argparse.Namespace) -> int:
+def _call(settings: Any, registry: Any, options: argparse.Namespace) -> int:
     from worker.cli.aside import prints_aside
     from worker.cli.forever import run_forever
 
-    arguments = read_arguments(tool, options.arguments)
-    violations = tool.validate(arguments)
-    if violations:
-        raise CommandFailed(f"{tool.name}: {'; '.join(violations)}", code=USAGE)
     outcome: Any = None
+    tool: Any = None
 
     async def make() -> int:
-        nonlocal outcome
-        with prints_aside():
-            outcome = await _guarded(settings, registry, tool, arguments)
+        nonlocal outcome, tool
+        only = servers_of(settings, options.name)
+        async with connected(settings, registry, only=only) as states:
+            tool = _known(registry, options.name)
+            arguments = read_arguments(tool, options.arguments)
+            violations = tool.validate(arguments)
+            if violations:
+                raise CommandFailed(f"{tool.name}: {'; '.join(violations)}", code=USAGE)
+            with prints_aside():
+                outcome = await _guarded(settings, registry, tool, arguments)
+            tell_troubles(states)
         return ANSWERED
 
     run_forever(make)
@@ -206,7 +227,7 @@ def _call(settings: Any, registry: Any, tool: Any, options: argparse.Namespace) 
         print(outcome.value)
     if outcome.error is not None:
         tell(
-            f"loopworker: {tool.name}: {outcome.source} after {outcome.attempts} attempts:"
+            f"loopworker: {options.name}: {outcome.source} after {outcome.attempts} attempts:"
             f" {one_line(outcome.error)}"
         )
     return ANSWERED if outcome.error is None else NOT_ANSWERED

@@ -168,7 +168,9 @@ class ToolCaller:
 
     def _needs_approval(self, tool: Tool) -> bool:
         known = self._options.approvals
-        return tool.requires_approval if known is None else tool.name in known
+        if known is None or (tool.is_foreign and tool.requires_approval):
+            return tool.requires_approval
+        return tool.name in known
 
     async def _record(self, call: ToolCall, observation: Observation, recorder: Recorder) -> None:
         """Write the one observation of a call, and with it all that came of it."""

@@ -208,7 +208,7 @@ def _made(name: str, rule: HandoffRule, function: FunctionRule | None, where: st
 
 
 def _check_tools(rule: Rule, registry: Registry, where: str) -> None:
-    for tool in sorted(rule.tools - set(registry.names)):
+    for tool in sorted(each for each in rule.tools if each not in registry):
         known = ", ".join(registry.names) or "none"
         raise ConfigError(f"{where}: there is no tool {tool!r}; there are: {known}")
 

@@ -37,7 +37,7 @@ class ToolGuards:
         self._settings = settings
         self._overrides = overrides
         self._last_good = last_good
-        self._policies: dict[str, CallPolicy] = {}
+        self._policies: dict[str, tuple[Tool, CallPolicy]] = {}
         self._live_at: dict[str, float] = {}  # when a tool with a stale rung last gave a value
 
     def away(self, tools: Iterable[Tool], now: float) -> list[Away]:
@@ -150,10 +150,11 @@ class ToolGuards:
         return await guard.call(attempt, policy, deadline=context.deadline)
 
     def _policy(self, tool: Tool) -> CallPolicy:
-        policy = self._policies.get(tool.name)
-        if policy is None:
-            policy = self._policies[tool.name] = self._build(tool)
-        return policy
+        # A tool of an MCP server may be another one by now, under the same name.
+        known = self._policies.get(tool.name)
+        if known is None or known[0] is not tool:
+            known = self._policies[tool.name] = (tool, self._build(tool))
+        return known[1]
 
     def _build(self, tool: Tool) -> CallPolicy:
         settings = self._settings

@@ -235,6 +235,28 @@ def _state_dropped(out: Writer, told: s.StateDropped) -> None:
     out.write(WARNING, "tool.state_dropped", {"group": told.group, "reason": told.reason})
 
 
+def _server_changed(out: Writer, told: s.ServerChanged) -> None:
+    fields: Fields = {"mcp_server": told.server, "state": told.state, "tool_count": told.tools}
+    if told.about:
+        fields["about"] = told.about
+    if told.reason:
+        fields["reason"] = told.reason
+    if told.state == "ready":
+        out.write(INFO, "mcp.ready", fields)
+    else:
+        out.write(WARNING, "mcp.away", fields)
+
+
+def _tool_left_out(out: Writer, told: s.ToolLeftOut) -> None:
+    fields = {"mcp_server": told.server, "tool_name": told.tool_name, "reason": told.reason}
+    out.write(WARNING, "mcp.tool_left_out", fields)
+
+
+def _server_said(out: Writer, told: s.ServerSaid) -> None:
+    fields = {"mcp_server": told.server, "stream": told.stream, "line": told.line}
+    out.write(DEBUG, "mcp.said", fields)
+
+
 def _quirk_learned(out: Writer, told: s.QuirkLearned) -> None:
     fields = {"endpoint": told.endpoint, "quirk": told.quirk, "evidence": told.evidence[:500]}
     out.write(INFO, "model.quirk_learned", fields)
@@ -320,6 +342,9 @@ TOLD: dict[type, tuple[Handler, int]] = {
     s.ToolUndeclared: (_tool_undeclared, WARNING),
     s.RuleBroken: (_rule_broken, WARNING),
     s.StateDropped: (_state_dropped, WARNING),
+    s.ServerChanged: (_server_changed, WARNING),
+    s.ToolLeftOut: (_tool_left_out, WARNING),
+    s.ServerSaid: (_server_said, DEBUG),
     s.LoopLagged: (_loop_lagged, WARNING),
     s.LoopStuck: (_loop_stuck, ERROR),
     s.TasksDrained: (_tasks_drained, INFO),

@@ -40,9 +40,13 @@ OUTBOX_LIMITS = OutboxLimits(capacity=8 * 2**20, batch=500, delay_seconds=0.02)
 FOREIGN_LINES_MAX = 100  # per logger and ten seconds
 FOREIGN_CHARACTERS_MAX = 4_000
 # They tell each request, or each start, at info; our own lines say it better.
-CHATTY = ("httpx", "httpcore", "uvicorn.access", "uvicorn.error", "asyncio", "urllib3")
+CHATTY = (
+    *("httpx", "httpx2", "httpcore", "httpcore2"),
+    *("uvicorn.access", "uvicorn.error", "asyncio", "urllib3"),
+)
 # Its exporters complain with a stack trace per batch, which the outbox of spans counts and tells.
-MUTED = ("opentelemetry",)
+# The SDK of MCP writes messages and stack traces of a server's mistakes; we tell what they mean.
+MUTED = ("opentelemetry", "mcp", "client")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 

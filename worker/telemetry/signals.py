@@ -34,7 +34,10 @@ from worker.telemetry.parking import ParkingSignal as ParkingSignal
 from worker.telemetry.parking import RunParked as RunParked
 from worker.telemetry.parking import RunResumed as RunResumed
 from worker.telemetry.toolsignals import RuleBroken as RuleBroken
+from worker.telemetry.toolsignals import ServerChanged as ServerChanged
+from worker.telemetry.toolsignals import ServerSaid as ServerSaid
 from worker.telemetry.toolsignals import StateDropped as StateDropped
+from worker.telemetry.toolsignals import ToolLeftOut as ToolLeftOut
 from worker.telemetry.toolsignals import ToolUndeclared as ToolUndeclared
 # isort: on
 
@@ -382,6 +385,9 @@ Signal = (
     | ToolUndeclared
     | RuleBroken
     | StateDropped
+    | ServerChanged
+    | ServerSaid
+    | ToolLeftOut
     | StepUpdated
     | LoopLagged
     | LoopStuck

@@ -32,3 +32,32 @@ class RuleBroken:
     source: str
     error_type: str  # the class of what it raised
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChanged:
+    """An MCP server can be asked (`ready`), or not (`away`, with the reason)."""
+
+    server: str
+    state: str
+    reason: str
+    about: str  # what the server calls itself
+    tools: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLeftOut:
+    """A tool that an MCP server lists is not offered."""
+
+    server: str
+    tool_name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSaid:
+    """A line of an MCP server on its standard error, or on its output where it is no message."""
+
+    server: str
+    stream: str  # stderr or stdout
+    line: str

@@ -60,6 +60,11 @@ class Tool:
         return f"Tool({self.name!r}, {self.effect}, {self.source_file}:{self.source_line})"
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether it is a server's: it stands in no file, and operations alone say what it may."""
+        return not self.source_line
+
+    @property
     def __wrapped__(self) -> Callable[..., Any]:
         """The function, where `inspect.signature` and friends look for it."""
         return self.function

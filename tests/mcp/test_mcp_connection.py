@@ -1,0 +1,204 @@
+"""A server is kept connected, left alone for a while when it is away, and found out when it hangs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.mcp.fakes import ECHO, FakeServer, Rig
+from worker.core.errors import AttemptFailed
+from worker.guard.verdict import rule
+from worker.mcp.connection import _words
+from worker.mcp.faults import LaunchFailed, ServerAway
+from worker.mcp.port import Listed
+
+
+async def test_calls_reach_the_server_by_its_own_names():
+    """A call goes through and comes back."""
+    async with Rig(FakeServer()) as rig:
+        assert await rig.connection.call("echo", {"text": "hi"}) == "hi"
+        assert rig.states == [("ready", "")]
+        assert rig.lists == [["echo"]]
+        assert repr(rig.connection) == "Connection(fake, ready)"
+
+
+async def test_waits_double_up_to_the_longest_and_are_told_once():
+    """A server that cannot be started is tried ever more seldom, and one line tells of it."""
+    server = FakeServer()
+    server.refuses = LaunchFailed("it was not found")
+    async with Rig(server, restart_seconds=1.0, restart_seconds_max=8.0) as rig:
+        for count in range(2, 7):
+            rig.wake()
+            await rig.until(lambda count=count: len(rig.sleeps) == count)
+        assert rig.sleeps == [1, 2, 4, 8, 8, 8]
+        assert server.opened == 6
+        assert rig.states == [("away", "it was not found")]
+
+
+async def test_a_server_that_dies_soon_after_each_start_is_started_ever_more_seldom():
+    """Being there for a moment does not set the wait back."""
+    server = FakeServer()
+    async with Rig(server, restart_seconds=1.0, restart_seconds_max=60.0) as rig:
+        for count in range(1, 6):
+            server.die()
+            await rig.until(lambda count=count: len(rig.sleeps) == count)
+            rig.wake()
+            await rig.until(lambda: rig.connection.state == "ready")
+        assert rig.sleeps == [1, 2, 4, 8, 16]
+
+
+async def test_the_wait_begins_anew_after_a_long_life():
+    """What has been there for longer than the longest wait is worth a quick second try."""
+    server = FakeServer()
+    async with Rig(server, restart_seconds=1.0, restart_seconds_max=4.0) as rig:
+        for count in range(1, 4):
+            server.die()
+            await rig.until(lambda count=count: len(rig.sleeps) == count)
+            rig.wake()
+            await rig.until(lambda: rig.connection.state == "ready")
+        rig.now += 4.0
+        server.die()
+        await rig.until(lambda: len(rig.sleeps) == 4)
+        assert rig.sleeps == [1, 2, 4, 1]
+
+
+async def test_calls_while_away_fail_at_once_with_the_time_of_the_next_try():
+    """Nothing was sent, so even a write may be tried again; the hint says when."""
+    server = FakeServer()
+    async with Rig(server, restart_seconds=2.0) as rig:
+        server.die()
+        await rig.until(lambda: rig.sleeps)
+        with pytest.raises(ServerAway, match="MCP server fake: it has ended the connection") as hit:
+            await rig.connection.call("echo", {})
+        assert hit.value.sent is False
+        assert hit.value.retry_after_seconds == 2.0
+        assert server.calls == []
+
+
+async def test_a_call_in_flight_ends_with_its_connection_as_sent():
+    """What had begun when the server died may have had its effect."""
+    server = FakeServer()
+
+    async def never(name: str, arguments: object) -> None:
+        await asyncio.Event().wait()
+
+    server.answer = never
+    async with Rig(server) as rig:
+        calling = asyncio.create_task(rig.connection.call("write", {}))
+        await rig.until(lambda: server.calls)
+        server.die()
+        with pytest.raises(AttemptFailed) as hit:
+            await calling
+        assert rule(hit.value).sent
+        assert rule(hit.value).error_type == "connection"
+
+
+async def test_a_start_that_hangs_is_given_up():
+    """Neither a process that says nothing nor an address that swallows is waited for for ever."""
+    server = FakeServer()
+    server.hangs_at_start = True
+    async with Rig(server, connect_seconds=0.01) as rig:
+        assert rig.states == [("away", "no answer within 0.01 s")]
+
+
+async def test_a_call_that_is_given_up_makes_a_silent_server_prove_that_it_lives():
+    """A time limit cancels the call; the server answers the ping, and stays."""
+    server = FakeServer()
+
+    async def never(name: str, arguments: object) -> None:
+        await asyncio.Event().wait()
+
+    server.answer = never
+    async with Rig(server) as rig:
+        calling = asyncio.create_task(rig.connection.call("slow", {}))
+        await rig.until(lambda: server.calls)
+        calling.cancel()
+        await asyncio.wait([calling])
+        assert calling.cancelled()
+        await rig.until(lambda: server.pings)
+        server.answer = None
+        assert await rig.connection.call("echo", {"text": "still here"}) == "still here"
+        assert server.opened == 1
+
+
+async def test_a_server_that_hangs_is_ended_and_started_anew():
+    """It does not answer the ping either, so its connection is closed."""
+    server = FakeServer()
+
+    async def never(name: str, arguments: object) -> None:
+        await asyncio.Event().wait()
+
+    server.answer, server.is_deaf = never, True
+    async with Rig(server, probe_seconds=0.01) as rig:
+        calling = asyncio.create_task(rig.connection.call("freeze", {}))
+        await rig.until(lambda: server.calls)
+        calling.cancel()
+        await rig.until(lambda: rig.sleeps)
+        assert rig.states[-1] == ("away", "it does not answer")
+        assert server.closed.is_set()
+        server.answer, server.is_deaf = None, False
+        rig.wake()
+        await rig.until(lambda: rig.connection.state == "ready")
+        assert await rig.connection.call("echo", {"text": "back"}) == "back"
+
+
+async def test_a_call_given_up_while_the_server_talks_needs_no_proof():
+    """It has been heard of since; it is only slow."""
+    server = FakeServer()
+
+    async def never(name: str, arguments: object) -> None:
+        await asyncio.Event().wait()
+
+    server.answer = never
+    async with Rig(server) as rig:
+        calling = asyncio.create_task(rig.connection.call("slow", {}))
+        await rig.until(lambda: server.calls)
+        rig.now += 1.0
+        assert server.hooks is not None
+        server.hooks.heard()
+        calling.cancel()
+        await asyncio.wait([calling])
+        server.answer = None
+        await rig.connection.call("echo", {})
+        assert server.pings == 0
+
+
+async def test_changed_tools_are_listed_again():
+    """What the server says it has now is what is offered."""
+    server = FakeServer()
+    async with Rig(server) as rig:
+        rig.now += 10.0
+        server.change(ECHO, Listed("new", "", {"type": "object"}))
+        await rig.until(lambda: rig.sleeps)
+        assert rig.sleeps == [0.0]
+        rig.wake()
+        await rig.until(lambda: len(rig.lists) == 2)
+        assert rig.lists[-1] == ["echo", "new"]
+
+
+async def test_a_server_that_cries_wolf_is_listened_to_ever_more_seldom():
+    """Each list of one that changes without an end costs more patience, up to a bound."""
+    server = FakeServer()
+    async with Rig(server, relist_seconds=1.0, restart_seconds_max=8.0) as rig:
+        for count in range(1, 7):
+            server.change(ECHO)
+            await rig.until(lambda count=count: len(rig.sleeps) == count)
+            rig.wake()
+            await rig.until(lambda count=count: server.lists == count + 1)
+        assert rig.sleeps == [1, 2, 4, 8, 8, 8]
+
+
+async def test_being_cancelled_closes_the_connection():
+    """Nothing of a server is left when its worker stops."""
+    server = FakeServer()
+    async with Rig(server):
+        assert not server.closed.is_set()
+    assert server.closed.is_set()
+
+
+def test_groups_of_errors_are_told_by_what_is_inside():
+    """Task groups put a group around everything, which nobody wants to read."""
+    inner = LaunchFailed("it was not found")
+    assert _words(ExceptionGroup("unhandled", [ExceptionGroup("x", [inner])])) == str(inner)
+    assert _words(ValueError("odd")) == "ValueError: odd"
