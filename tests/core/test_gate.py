@@ -198,3 +198,12 @@ def test_what_the_conversation_told_is_known():
     evidence = Evidence("and now?", [("quote", STUB)], told=("My budget is $4,000.",))
 
     assert enforce("Your budget was 4000 dollars.", evidence)[1] is False
+
+
+def test_what_the_stub_text_itself_tells_is_known():
+    """Its author wrote it for the user, amounts included."""
+    stub = Observation("-", Source.STUB, stub="运费 12 元起,详情暂不可用")
+    evidence = Evidence("运费多少?", [("freight", stub)], language="zh")
+
+    assert enforce("运费 12 元起,详情暂不可用", evidence)[1] is False
+    assert enforce("运费 13 元起,详情暂不可用", evidence)[1] is True
