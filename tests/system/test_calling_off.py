@@ -9,7 +9,7 @@ import pytest
 from tests.system.test_endings import runs_by_reason
 from worker.core.wireformat import rfc3339
 
-SOON = 1.0  # seconds from the request to the result
+SOON = 4.0  # seconds: one, on a quiet machine; the next renewal of the lease would be at ten
 
 
 def sources(result):
@@ -89,7 +89,7 @@ async def test_a_read_does_not_hold_a_task_beyond_its_deadline(site, name):
     await process.ready()
     ends = time.time() + 2
     await site.submit("t", f"{name} x, look y", deadline=rfc3339(ends))
-    result = await site.result("t", within=4)
+    result = await site.result("t", within=10)
 
     assert result.status == "deadline"
     assert ends <= result.ended_at <= ends + SOON

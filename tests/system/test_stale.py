@@ -53,7 +53,6 @@ async def test_stopped_worker_is_fenced_when_it_goes_on(site, place):
 
     assert 'loopworker_leases_lost_total{queue="tasks"} 0.0' not in page
     assert "loopworker_leases_lost_total" in page
-    assert "worker.stuck" not in first.events()
     assert await site.store.view("t") == journal
     assert (result.status, result.worker.endswith(f":{second.popen.pid}")) == ("completed", True)
     assert site.effects("book") == ["book a", "book b"]
