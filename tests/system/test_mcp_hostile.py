@@ -13,6 +13,9 @@ import pytest
 from tests.system.mcpsite import hostile, is_there, notes, over_http, started
 from tests.system.processes import ROOT, free_port, until
 
+# Many processes that import an SDK each: on a busy machine they take their time.
+pytestmark = pytest.mark.timeout(180)
+
 
 def sources(result):
     """Where each call's result came from, in call order."""
@@ -189,7 +192,7 @@ async def test_a_server_over_http_may_come_late_and_go_and_come_again(site, http
     key = "k3y-for-the-server"
     settings = over_http(http_server.port, HEADERS__X_KEY=key, RESTART_SECONDS_MAX="1", STUB="shut")
     worker = site.start(admin=True, **settings, GUARD__OPEN_SECONDS="1.1", GUARD__ATTEMPTS="2")
-    await worker.ready()
+    await worker.ready(within=40)
     http_server.start()
     await ready_server(worker)
     await site.submit("t", "h_write one, h_echo two")

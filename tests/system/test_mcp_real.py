@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from tests.system.mcpsite import real
 from tests.system.processes import until
+
+# Many processes that import an SDK each: on a busy machine they take their time.
+pytestmark = pytest.mark.timeout(180)
 
 
 async def test_its_tools_are_listed_shown_and_called_by_hand(site):
@@ -36,7 +41,7 @@ async def test_a_task_uses_it_and_nothing_is_left_of_it(site):
     """Through queue, loop, guard and the official SDK; a drain ends the server."""
     worker = site.start(admin=True, **real(EFFECTS="*=read"))
     await worker.said("mcp.ready", within=40)
-    await worker.ready()
+    await worker.ready(within=40)
     await site.submit("t", "time_get_current_time timezone=Asia/Tokyo")
     result = await site.result("t", within=15)
 
@@ -68,7 +73,7 @@ async def test_a_server_that_is_not_installed_holds_up_nobody(site):
     worker = site.start(
         admin=True, **real(COMMAND="no-such-program", STUB="clock closed"), CONCURRENCY="2"
     )
-    await worker.ready(within=10)
+    await worker.ready(within=40)
     await site.submit("t", "time_get_current_time timezone=UTC", tools=["time.get_current_time"])
     result = await site.result("t", within=20)
 
