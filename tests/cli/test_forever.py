@@ -236,7 +236,7 @@ def test_what_does_not_end_is_left_behind(what, monkeypatch):
     loop.close()
 
     assert value == 7
-    assert 0.05 <= took < 5
+    assert 0.04 < took < 5  # a loop's timer may be early by its clock's resolution
 
 
 def test_loop_that_cannot_be_entered_is_not_tried_for_ever(monkeypatch):
