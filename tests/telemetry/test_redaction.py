@@ -51,6 +51,8 @@ SENTENCES = {
     "access_token: hunter2": "hunter2",
     "Cookie: session=hunter2; other=hunter3": "hunter3",
     "密码是hunter2": "hunter2",
+    "my password is: hunter2": "hunter2",
+    "password：hunter2": "hunter2",
     "验证码：482913": "482913",
     "my token is in token=hunter2": "hunter2",
 }
