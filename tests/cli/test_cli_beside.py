@@ -160,7 +160,8 @@ def test_working_folder_that_is_gone_is_said_so(cli, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("value", ["::bad:secret", "http://me:secret@host:port", "gopher://secret"])
 def test_proxy_that_cannot_be_used_is_named_without_its_value(cli, monkeypatch, loud, value):
-    """It may hold a password."""
+    """It may hold a password. Nothing of the process stays as the command had set it."""
+    handlers = logging.getLogger().handlers[:]
     monkeypatch.setenv("HTTP_PROXY", value)
     monkeypatch.setenv("http_proxy", value)
     monkeypatch.setenv("LOOPWORKER_OUTBOUND__PROXIES_FROM_ENVIRONMENT", "true")
@@ -169,6 +170,7 @@ def test_proxy_that_cannot_be_used_is_named_without_its_value(cli, monkeypatch, 
     assert ran.code == 2
     assert "HTTP_PROXY is no proxy that can be used" in ran.err
     assert "secret" not in ran.err
+    assert logging.getLogger().handlers == handlers
 
 
 def test_quoted_values_cannot_move_the_cursor():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -170,6 +171,7 @@ def test_import_that_does_not_end_is_told_of(
     told = threading.Event()
     monkeypatch.setattr(discovery, "SLOW_SECONDS", 0.01)
     monkeypatch.setattr(sys, "slow_import_told", told, raising=False)
+    caplog.set_level(logging.WARNING)
     caplog.handler.addFilter(lambda record: told.set() or True)
     (tmp_path / "slow.py").write_text("import sys\nassert sys.slow_import_told.wait(10)\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -243,23 +244,22 @@ async def _guarded(settings: Any, registry: Any, tool: Any, arguments: dict[str,
     from worker.toolcontext import ToolContext
 
     seen = build_observability(settings, worker_id="cli", stream=sys.stderr)
-    seen.logs.install()
-    guards = assembly.build_guards(settings, registry, seen)
-    client = assembly.build_tool_client(settings, seen)
-    context = ToolContext(
-        http=client.client,
-        idempotency_key=new_task_id(),
-        deadline=time.monotonic() + settings.deadline,
-        fetch=partial(fetch_guarded, allow_hosts=settings.outbound.allow_hosts),
-    )
-    caller = ToolGuards(guards, settings.guard, settings.guards)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(seen.close, seconds=1.0)
+        seen.logs.install()
+        guards = assembly.build_guards(settings, registry, seen)
+        stack.callback(guards.close)
+        client = assembly.build_tool_client(settings, seen)
+        stack.push_async_callback(client.aclose)
+        context = ToolContext(
+            http=client.client,
+            idempotency_key=new_task_id(),
+            deadline=time.monotonic() + settings.deadline,
+            fetch=partial(fetch_guarded, allow_hosts=settings.outbound.allow_hosts),
+        )
+        caller = ToolGuards(guards, settings.guard, settings.guards)
         limit = settings.max_result_chars
         return await caller.call(tool, arguments, context, max_chars=limit)
-    finally:
-        await client.aclose()
-        guards.close()
-        await seen.close(seconds=1.0)
 
 
 def read_arguments(tool: Any, words: list[str]) -> dict[str, Any]:
