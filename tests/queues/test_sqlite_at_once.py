@@ -84,9 +84,12 @@ async def test_a_commit_waits_for_the_disk_where_a_write_asks_for_it(
         levels.append((await rig.file.write(note, None))[1])
         levels.append((await at_once(rig))[1])
         levels.append((await rig.file.write(note, None, synced=False))[1])
-    mixed = await asyncio.gather(
-        rig.file.write(note, None, synced=False), rig.file.write(note, None)
-    )
+    both_there = threading.Event()
+    held = rig.file.write(lambda _, wishes: [both_there.wait(10) for _ in wishes], None)
+    writes = [rig.file.write(note, None, synced=synced) for synced in (False, True)]
+    both_there.set()
+    await held
+    mixed = await asyncio.gather(*writes)
 
     assert levels == [own, relaxed, relaxed] * 2
     assert [level for _, level in mixed] == [own, own]
