@@ -29,6 +29,20 @@ async def test_json_task_is_accepted(house, client):
     assert (await client.get(answer.headers["location"])).json()["status"] == "running"
 
 
+@pytest.mark.parametrize("word", ["events", "approvals"])
+async def test_id_may_end_as_an_address_does(client, word):
+    """Where a task is called `a/events`, its address leads to it, and not to the events of `a`."""
+    handed_in = await client.post("/v1/tasks", json={"id": f"a/{word}", "input": "现在几点?"})
+    await client.post("/v1/tasks", json={"id": "a", "input": "现在几点?"})
+    place = handed_in.headers["location"]
+
+    assert (await client.get(place)).json()["id"] == f"a/{word}"
+    assert (await client.post(place, json={})).status_code == 405
+    assert (await client.delete(place)).json()["status"] == "finished"
+    assert (await client.get("/v1/tasks/a")).json()["status"] == "queued"
+    assert (await client.post("/v1/dead/a%2Fredrive", json={})).json()["error"]["field"] is None
+
+
 async def test_plain_text_is_the_input(house, client):
     """A text body becomes the input, even if it looks like JSON, and gets an id."""
     headers = {"Content-Type": "text/plain; charset=utf-8"}

@@ -25,6 +25,7 @@ from worker.guard.guards import Guards
 from worker.intake import MAX_TASK_BYTES
 from worker.queues.port import Queue
 from worker.store.port import Journal
+from worker.web.below import Below
 from worker.web.desk import CANCELLING, FINISHED, QUEUED, Desk
 from worker.web.faults import Faults, faulty
 from worker.web.gate import Gate
@@ -81,13 +82,13 @@ def routes_of(parts: ApiParts) -> list[Route]:
     return [
         Route("/v1/tasks", api.submit, methods=["POST"]),
         *WaitingRoutes(parts.desk.waiting).routes(),
-        Route("/v1/tasks/{task_id:path}/events", api.watch, methods=["GET"]),
+        Below("/v1/tasks/{task_id:path}/events", api.watch, methods=["GET"]),
         Route("/v1/tasks/{task_id:path}", api.look, methods=["GET"]),
         Route("/v1/tasks/{task_id:path}", api.cancel, methods=["DELETE"]),
         Route("/v1/guards", api.guards, methods=["GET"]),
         Route("/v1/guards/{name:path}/{action}", api.force, methods=["POST"]),
         Route("/v1/dead", api.dead, methods=["GET"]),
-        Route("/v1/dead/{task_id:path}/redrive", api.redrive, methods=["POST"]),
+        Below("/v1/dead/{task_id:path}/redrive", api.redrive, methods=["POST"]),
         Route("/v1/runs", api.runs, methods=["GET"]),
     ]
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from worker.core.waiting import is_handle
+from worker.web.below import Below
 from worker.web.replies import Refusal, limit_of, media_of, read_body, read_object, reply
 from worker.web.waiting import (
     MAX_REPORT_BYTES,
@@ -31,7 +32,7 @@ class WaitingRoutes:
         """What to add to the application, before the routes of tasks."""
         return [
             Route("/v1/approvals", self.approvals, methods=["GET"]),
-            Route("/v1/tasks/{task_id:path}/approvals", self.decide, methods=["POST"]),
+            Below("/v1/tasks/{task_id:path}/approvals", self.decide, methods=["POST"]),
             Route("/v1/jobs/{handle:path}", self.report, methods=["POST"]),
         ]
 
