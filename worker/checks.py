@@ -13,7 +13,7 @@ from worker.core.prices import FORM
 from worker.fallbacksettings import check_url
 from worker.guardsettings import GuardSettings
 from worker.loopsettings import steps_most
-from worker.mcpsettings import McpServerSettings, dependency_of
+from worker.mcpsettings import McpServerSettings, dependency_of, setting_of
 from worker.settings import Settings
 
 
@@ -44,7 +44,7 @@ def check(settings: Settings) -> None:
     _check_guard(settings.guard)
     _check_steps(settings)
     for name, server in settings.mcp.items():
-        _check_mcp(f"LOOPWORKER_MCP__{name.upper()}", server)
+        _check_mcp(setting_of(name), server)
     unpriced = () if settings.loop.cost_max is None else settings.unpriced_models()
     _require(
         not unpriced,

@@ -185,11 +185,14 @@ async def test_other_media_types_are_refused(client, media):
     assert (answer.status_code, answer.json()["error"]["field"]) == (415, "content-type")
 
 
-async def test_a_compressed_body_is_refused_by_name(house, client):
-    """The message says what is wrong, not that some byte is no UTF-8."""
+@pytest.mark.parametrize(
+    "path", ["/v1/tasks", "/v1/tasks/t/approvals", "/v1/jobs/j", "/v1/guards/quote/open"]
+)
+async def test_a_compressed_body_is_refused_by_name(house, client, path):
+    """Wherever a body is read: the message says what is wrong, not that some byte is no UTF-8."""
     body = gzip.compress(b'{"input": "x"}')
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    answer = await client.post("/v1/tasks", content=body, headers=headers)
+    answer = await client.post(path, content=body, headers=headers)
 
     assert (answer.status_code, answer.json()["error"]["field"]) == (415, "content-encoding")
     assert (await house.queue.depth()).ready == 0

@@ -56,8 +56,11 @@ def refuse(
 
 
 def media_of(request: Request) -> str:
-    """The content type of a request, without its parameters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    """The content type of a body that may be JSON or text, without parameters. Raises Refusal."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media not in ("application/json", "text/plain"):
+        raise Refusal(415, "Send application/json or text/plain.", field="content-type")
+    return media
 
 
 def limit_of(request: Request, *, default: int = 50, most: int = 500) -> int:
@@ -70,6 +73,8 @@ def limit_of(request: Request, *, default: int = 50, most: int = 500) -> int:
 
 async def read_body(request: Request, *, limit: int) -> bytes:
     """Read a whole body of at most `limit` bytes. Raises TaskInvalid (too_large) or Refusal."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refusal(415, "Send the body as it is, not compressed.", field="content-encoding")
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:
         raise too_large(limit)

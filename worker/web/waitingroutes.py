@@ -61,8 +61,6 @@ class WaitingRoutes:
     async def report(self, request: Request) -> Response:
         """POST /v1/jobs/{handle}: 202 for a new result, 200 for the same once more, 409 for another."""
         media = media_of(request)
-        if media not in ("application/json", "text/plain"):
-            raise Refusal(415, "Send application/json or text/plain.", field="content-type")
         handle = request.path_params["handle"]
         if not is_handle(handle):
             raise Refusal(404, "There can be no job of that handle.", field="handle")
