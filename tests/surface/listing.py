@@ -9,7 +9,6 @@ import argparse
 import dataclasses
 import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,15 +41,11 @@ def ports() -> Iterator[str]:
 
 def signals() -> Iterator[str]:
     """Every signal that a listener may be told, with its fields."""
-    import worker.telemetry as home
+    from worker.telemetry import signals as vocabulary
 
-    for module_name in sorted(found.name for found in pkgutil.iter_modules(home.__path__)):
-        module = importlib.import_module(f"worker.telemetry.{module_name}")
-        if module_name not in ("operations", "parking", "signals", "toolsignals"):
-            continue
-        for name, value in inspect.getmembers(module, dataclasses.is_dataclass):
-            if value.__module__ == module.__name__:
-                yield f"{name}({', '.join(fields_of(value))})"
+    found = inspect.getmembers(vocabulary, dataclasses.is_dataclass)
+    for name, value in sorted(found, key=lambda pair: pair[1].__module__):
+        yield f"{name}({', '.join(fields_of(value))})"
 
 
 def settings() -> Iterator[str]:
