@@ -45,6 +45,15 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def happen_or_die(name: str, text: str, key: str) -> None:
+    """Make the effect; die before it or after it, if somebody has asked for that."""
+    if wanted("die-before-effect"):
+        die()
+    happen(name, text, key)
+    if wanted("die-after-effect"):
+        die()
+
+
 @tool(effect="write")
 def book(ctx: ToolContext, text: str) -> str:
     """Book something.
@@ -52,11 +61,7 @@ def book(ctx: ToolContext, text: str) -> str:
     Args:
         text: what to book
     """
-    if wanted("die-before-effect"):
-        die()
-    happen("book", text, ctx.idempotency_key)
-    if wanted("die-after-effect"):
-        die()
+    happen_or_die("book", text, ctx.idempotency_key)
     return f"booked {text}"
 
 
@@ -67,9 +72,7 @@ def reserve(ctx: ToolContext, text: str) -> str:
     Args:
         text: what to reserve
     """
-    happen("reserve", text, ctx.idempotency_key)
-    if wanted("die-after-effect"):
-        die()
+    happen_or_die("reserve", text, ctx.idempotency_key)
     return f"reserved {text}"
 
 
@@ -80,11 +83,7 @@ def render(ctx: ToolContext, text: str) -> Job:
     Args:
         text: what to render
     """
-    if wanted("die-before-effect"):
-        die()
-    happen("render", text, ctx.idempotency_key)
-    if wanted("die-after-effect"):
-        die()
+    happen_or_die("render", text, ctx.idempotency_key)
     return Job(f"job-{text}")
 
 
@@ -106,9 +105,7 @@ def pay(ctx: ToolContext, text: str) -> str:
     Args:
         text: what to pay
     """
-    happen("pay", text, ctx.idempotency_key)
-    if wanted("die-after-effect"):
-        die()
+    happen_or_die("pay", text, ctx.idempotency_key)
     return f"paid {text}"
 
 
@@ -119,9 +116,7 @@ def send_mail(text: str) -> str:
     Args:
         text: what to say in it
     """
-    happen("send_mail", text, "")
-    if wanted("die-after-effect"):
-        die()
+    happen_or_die("send_mail", text, "")
     return "sent"
 
 
