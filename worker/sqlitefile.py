@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import sqlite3
 import threading
@@ -33,7 +32,7 @@ from typing import Any, TypeVar
 
 from worker.core.errors import ConfigError
 from worker.sqlitejobs import NOT_YET, Bell, End, Job, settle
-from worker.sqliteopen import FileSettings, connect, connect_writer, identity_of
+from worker.sqliteopen import FileSettings, connect, connect_reader, connect_writer, identity_of
 from worker.sqliteschema import Part, bring_up
 from worker.sqlitesync import LogSync
 
@@ -91,12 +90,13 @@ class SqliteFile:
         try:
             for part in parts:
                 self.bring_up(part)
+            self._reader_connection = connect_reader(settings)
         except ConfigError:
             self._writer_connection.close()
             raise
         self._threads = [
-            threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True),
             threading.Thread(target=self._read_forever, name="sqlite-reader", daemon=True),
+            threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -185,11 +185,14 @@ class SqliteFile:
                 return
             if self._shared:
                 del self._open[self.settings]
-        last_read, last_write = End(), End()
-        self._reads.put(last_read)
-        self._jobs.put(last_write)
-        await asyncio.shield(asyncio.gather(last_read.future, last_write.future))
-        for thread in self._threads:
+        await asyncio.shield(self._end())
+
+    async def _end(self) -> None:
+        # The writer goes last: who closes the last connection folds the log.
+        for jobs, thread in zip((self._reads, self._jobs), self._threads, strict=True):
+            end = End()
+            jobs.put(end)
+            await end.future
             thread.join()  # it has nothing left to do but to end
 
     # --- in the caller's thread ------------------------------------------------------------------
@@ -211,8 +214,8 @@ class SqliteFile:
             self._done_at_once += 1
         finally:
             self._turn.release()
-        failed = isinstance(outcome, BaseException)
-        if job.synced and not failed and self._synced != self._unsynced:
+        done = not isinstance(outcome, BaseException)
+        if done and job.synced and self._synced != self._unsynced:
             job.committed = outcome
             self._jobs.put(job)
         else:
@@ -320,8 +323,8 @@ class SqliteFile:
             outcomes = self._perform(connection, jobs)
             connection.execute("commit")
         except Exception as error:  # whatever it is belongs to a caller; this thread must go on
-            if connection.in_transaction:
-                connection.execute("rollback")
+            with contextlib.suppress(sqlite3.Error):
+                connection.rollback()
             if len(jobs) > 1:
                 return [outcome for job in jobs for outcome in self._transact([job])]
             return [error]
@@ -378,23 +381,18 @@ class SqliteFile:
         if self.commits < self._look_again_at:
             return False
         self._look_again_at = self.commits + 256
-        try:
-            return os.stat(self.settings.path + "-wal").st_size > WAL_BYTES_MAX
-        except OSError:
-            return False
+        return self._log.size() > WAL_BYTES_MAX
 
     # --- the reader thread ---------------------------------------------------------------------
 
     def _read_forever(self) -> None:
-        connection = connect(self.settings)
         while not isinstance(job := self._reads.get(), End):
             if job.future.cancelled():
                 continue
-            outcome: Any
             try:
-                outcome = job.work(connection)
+                outcome = job.work(self._reader_connection)
             except Exception as error:
                 outcome = error
             settle([job], [outcome])
-        connection.close()
+        self._reader_connection.close()
         settle([job], [None])

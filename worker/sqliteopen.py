@@ -136,6 +136,14 @@ def _text(stored: bytes) -> str:
     return stored.decode("utf-8", "backslashreplace")
 
 
+def connect_reader(settings: FileSettings) -> sqlite3.Connection:
+    """Open a file that is there for reading. Raises ConfigError."""
+    try:
+        return connect(settings)
+    except sqlite3.Error as error:
+        raise ConfigError(f"{settings.path}: cannot be opened for reading ({error})") from error
+
+
 def connect_writer(settings: FileSettings) -> sqlite3.Connection:
     """Open, and if need be create, the file for writing. Raises ConfigError: what to do."""
     path = Path(settings.path)

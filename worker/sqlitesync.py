@@ -33,6 +33,13 @@ class LogSync:
         except OSError as error:
             raise sqlite3.OperationalError(f"disk I/O error: {error.strerror}") from error
 
+    def size(self) -> int:
+        """How many bytes it is long; 0 where there is none."""
+        try:
+            return os.stat(self._path + "-wal").st_size
+        except OSError:
+            return 0
+
     def close(self) -> None:
         """Let go of the log. SQLite's locks are on other files, so none is lost by that."""
         if self._log is not None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from tests.queues.sqliterig import Rig
+from worker import sqliteopen
 from worker.core.errors import ConfigError
 from worker.queues import open_queue
 from worker.sqliteopen import FileSettings, GuardedClock, connect_writer, settings_of
@@ -110,6 +114,33 @@ class Clocks:
         self.wall += seconds + jump
         self.monotonic += seconds
         return self.guarded()
+
+
+def test_a_file_that_cannot_be_read_beside_writing(tmp_path: Path, monkeypatch) -> None:
+    """It is told at the start, in one line; nobody waits for a reader that is not there."""
+    connect = sqliteopen.connect
+
+    def writers_only(settings: FileSettings) -> sqlite3.Connection:
+        if sys._getframe(1).f_code.co_name == "connect_reader":
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(settings)
+
+    monkeypatch.setattr(sqliteopen, "connect", writers_only)
+
+    with pytest.raises(ConfigError, match=r"file\.db: cannot be opened for reading"):
+        open_queue(f"sqlite:///{tmp_path}/file.db")
+    assert not {"sqlite-reader", "sqlite-writer"} & {each.name for each in threading.enumerate()}
+
+
+async def test_a_file_whose_name_goes_at_once(tmp_path: Path) -> None:
+    """What was open before the name went is still read, and can be closed."""
+    rig = Rig(tmp_path)
+    os.unlink(rig.path)
+
+    tables = await rig.file.read(lambda c: c.execute("select count(*) from sqlite_master"))
+    assert tables.fetchone()[0] > 0
+    async with asyncio.timeout(10):
+        await rig.close()
 
 
 def test_a_clock_that_is_set_back() -> None:
