@@ -26,11 +26,35 @@ _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
 LeaveOut = Callable[[str, str], None]
 
 
-class Sifted:
+class _Around:
+    """What is the same for a stream around another one, whichever way it leads."""
+
+    _inner: ReadStream[SessionMessage | Exception] | WriteStream[SessionMessage]
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, trace)
+
+
+class Sifted(_Around):
     """A stream of messages from a server; `heard` is called for each, `ended` once there are no more.
 
     `leave_out` is told the name and the fault of each tool that is taken out of a list.
     """
+
+    _inner: ReadStream[SessionMessage | Exception]
 
     def __init__(
         self,
@@ -58,10 +82,6 @@ class Sifted:
             self._ended()
             raise
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
-
     def __aiter__(self) -> Self:
         return self
 
@@ -72,18 +92,6 @@ class Sifted:
             self._ended()
             raise
 
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
-
     def _looked_at(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         self._heard()
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
@@ -93,8 +101,10 @@ class Sifted:
         return item
 
 
-class Untraced:
+class Untraced(_Around):
     """A stream of messages to a server that shall not learn of our traces."""
+
+    _inner: WriteStream[SessionMessage]
 
     def __init__(self, inner: WriteStream[SessionMessage]) -> None:
         self._inner = inner
@@ -107,22 +117,6 @@ class Untraced:
             for name in _TRACE_FIELDS:
                 meta.pop(name, None)
         await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
 
 
 def clean_list(entries: list[Any], leave_out: LeaveOut) -> list[dict[str, Any]]:
