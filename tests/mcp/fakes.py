@@ -74,6 +74,10 @@ class FakeServer:
             await asyncio.Event().wait()
         return True
 
+    async def silence(self, name: str, arguments: dict[str, Any]) -> None:
+        """Be an `answer` that never comes."""
+        await asyncio.Event().wait()
+
     def die(self) -> None:
         """End the connection."""
         assert self.hooks is not None
@@ -128,6 +132,21 @@ class Rig:
         assert self._task is not None
         self._task.cancel()
         await asyncio.wait([self._task])
+
+    async def calling(self, name: str) -> asyncio.Task[Any]:
+        """Call a tool of a server that does not answer; return when the call has arrived."""
+        self.server.answer = self.server.silence
+        call = asyncio.create_task(self.connection.call(name, {}))
+        await self.until(lambda: self.server.calls)
+        return call
+
+    async def give_up(self, name: str) -> None:
+        """Call a tool of a server that does not answer, as a time limit ends it."""
+        call = await self.calling(name)
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        self.server.answer = None
 
     def wake(self) -> None:
         """End the sleep that goes on; its time has passed."""

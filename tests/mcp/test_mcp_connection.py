@@ -79,14 +79,8 @@ async def test_calls_while_away_fail_at_once_with_the_time_of_the_next_try():
 async def test_a_call_in_flight_ends_with_its_connection_as_sent():
     """What had begun when the server died may have had its effect."""
     server = FakeServer()
-
-    async def never(name: str, arguments: object) -> None:
-        await asyncio.Event().wait()
-
-    server.answer = never
     async with Rig(server) as rig:
-        calling = asyncio.create_task(rig.connection.call("write", {}))
-        await rig.until(lambda: server.calls)
+        calling = await rig.calling("write")
         server.die()
         with pytest.raises(AttemptFailed) as hit:
             await calling
@@ -105,19 +99,9 @@ async def test_a_start_that_hangs_is_given_up():
 async def test_a_call_that_is_given_up_makes_a_silent_server_prove_that_it_lives():
     """A time limit cancels the call; the server answers the ping, and stays."""
     server = FakeServer()
-
-    async def never(name: str, arguments: object) -> None:
-        await asyncio.Event().wait()
-
-    server.answer = never
     async with Rig(server) as rig:
-        calling = asyncio.create_task(rig.connection.call("slow", {}))
-        await rig.until(lambda: server.calls)
-        calling.cancel()
-        await asyncio.wait([calling])
-        assert calling.cancelled()
+        await rig.give_up("slow")
         await rig.until(lambda: server.pings)
-        server.answer = None
         assert await rig.connection.call("echo", {"text": "still here"}) == "still here"
         assert server.opened == 1
 
@@ -125,19 +109,13 @@ async def test_a_call_that_is_given_up_makes_a_silent_server_prove_that_it_lives
 async def test_a_server_that_hangs_is_ended_and_started_anew():
     """It does not answer the ping either, so its connection is closed."""
     server = FakeServer()
-
-    async def never(name: str, arguments: object) -> None:
-        await asyncio.Event().wait()
-
-    server.answer, server.is_deaf = never, True
+    server.is_deaf = True
     async with Rig(server, probe_seconds=0.01) as rig:
-        calling = asyncio.create_task(rig.connection.call("freeze", {}))
-        await rig.until(lambda: server.calls)
-        calling.cancel()
+        await rig.give_up("freeze")
         await rig.until(lambda: rig.sleeps)
         assert rig.states[-1] == ("away", "it does not answer")
         assert server.closed.is_set()
-        server.answer, server.is_deaf = None, False
+        server.is_deaf = False
         rig.wake()
         await rig.until(lambda: rig.connection.state == "ready")
         assert await rig.connection.call("echo", {"text": "back"}) == "back"
@@ -146,14 +124,8 @@ async def test_a_server_that_hangs_is_ended_and_started_anew():
 async def test_a_call_given_up_while_the_server_talks_needs_no_proof():
     """It has been heard of since; it is only slow."""
     server = FakeServer()
-
-    async def never(name: str, arguments: object) -> None:
-        await asyncio.Event().wait()
-
-    server.answer = never
     async with Rig(server) as rig:
-        calling = asyncio.create_task(rig.connection.call("slow", {}))
-        await rig.until(lambda: server.calls)
+        calling = await rig.calling("slow")
         rig.now += 1.0
         assert server.hooks is not None
         server.hooks.heard()
