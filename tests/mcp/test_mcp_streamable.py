@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from worker.mcp.faults import HTTP_FAILED
-from worker.mcp.streamable import Address, BodyTooLong, Bounded, _proxy_for
+from worker.mcp.streamable import Address, BodyTooLong, Bounded, _certificates, _proxy_for
 
 URL = "http://127.0.0.1:1/mcp"
 
@@ -153,7 +153,6 @@ def test_proxies_are_used_only_where_operations_say_so(monkeypatch: pytest.Monke
 
 
 def test_certificates_of_the_machine_are_checked():
-    """As everywhere else in the worker."""
-    from worker.mcp.streamable import _certificates
-
+    """They are read once: a server that is away is connected to again and again."""
     assert _certificates().verify_mode is ssl.CERT_REQUIRED
+    assert _certificates() is _certificates()

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,10 +79,9 @@ async def streamable(address: Address) -> AsyncIterator[tuple[Any, Any]]:
         yield incoming, outgoing if address.traced else Untraced(outgoing)
 
 
-def _certificates() -> Any:
-    # As everywhere else in the worker: the machine's own store, or the one that is named.
-    import ssl
-
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """The machine's own store, or the one that is named; read once, not at each connecting."""
     context = ssl.create_default_context()
     file = os.environ.get("SSL_CERT_FILE")
     if file:
