@@ -8,7 +8,7 @@ thirty levels costs a thousand million checks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from worker.mcp.graphs import TooMuch, components
@@ -84,7 +84,7 @@ class _Graph:
         work.update(dict.fromkeys(group, total))
         return None
 
-    def _alone(self, node: Schema, work: dict[int, int], *, skip: set[int] = frozenset()) -> int:  # type: ignore[assignment]
+    def _alone(self, node: Schema, work: dict[int, int], *, skip: Collection[int] = ()) -> int:
         def known(children: list[Schema]) -> int:
             return sum(work[id(child)] for child in children if id(child) not in skip)
 

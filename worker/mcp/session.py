@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 from mcp import ClientSession, MCPError
 from mcp.client.subscriptions import listen
-from mcp_types import Implementation, ToolListChangedNotification
+from mcp_types import Implementation, PaginatedRequestParams, ToolListChangedNotification
 from pydantic import ValidationError
 
 from worker.core.errors import AttemptFailed, ToolError
@@ -120,7 +120,8 @@ class Session:
         for _ in range(PAGES_MAX):
             try:
                 with _faults():
-                    page = await self.client.list_tools(params=_page(cursor))
+                    params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
+                    page = await self.client.list_tools(params=params)
             except ToolError as error:
                 raise AttemptFailed(f"its list of tools cannot be had: {error}") from error
             found += [_listed(tool) for tool in page.tools]
@@ -151,12 +152,6 @@ class Session:
         except _GONE:
             return False
         return True
-
-
-def _page(cursor: str | None) -> Any:
-    from mcp_types import PaginatedRequestParams
-
-    return None if cursor is None else PaginatedRequestParams(cursor=cursor)
 
 
 def _listed(tool: Any) -> Listed:
