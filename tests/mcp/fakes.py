@@ -154,10 +154,8 @@ class Rig:
         self._awake.put_nowait(None)
 
     async def until(self, holds: Callable[[], object]) -> None:
-        """Let others run until it holds; what never does is a failure of the test."""
-        async with asyncio.timeout(5):
-            while not holds():  # noqa: ASYNC110  (many kinds of conditions)
-                await asyncio.sleep(0)
+        """Let others run until it holds."""
+        await until(holds)
 
     async def _sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)
@@ -165,3 +163,10 @@ class Rig:
 
     async def _listed(self, listed: list[Listed]) -> None:
         self.lists.append([each.name for each in listed])
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Let others run until it holds; what never does is a failure of the test."""
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110  (many kinds of conditions)
+            await asyncio.sleep(0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.fakes import ECHO, FakeServer
+from tests.mcp.fakes import ECHO, FakeServer, until
 from worker.configuration import load
 from worker.core.errors import ConfigError
 from worker.mcp.faults import LaunchFailed
@@ -50,13 +50,6 @@ class Site:
 
     async def __aexit__(self, *_: object) -> None:
         await self.servers.close()
-
-
-async def until(holds: Any) -> None:
-    """Let others run until it holds."""
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0)
 
 
 async def test_the_tools_of_all_servers_are_there_after_the_start():

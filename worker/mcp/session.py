@@ -58,7 +58,7 @@ async def open_session(
         async with client:
             session = Session(client, tools_max=tools_max)
             await session.shake_hands()
-            async with session.listening(hooks.changed):
+            async with session.listening():
                 yield session
 
 
@@ -88,22 +88,22 @@ class Session:
                 await self.client.discover()
 
     @contextlib.asynccontextmanager
-    async def listening(self, changed: Callable[[], None]) -> AsyncIterator[None]:
-        """Hear of changed tools from servers that want to be asked for that."""
+    async def listening(self) -> AsyncIterator[None]:
+        """Have servers tell of changed tools that want to be asked for that."""
         if self.client.discover_result is None:
             yield
             return
         async with anyio.create_task_group() as group:
-            group.start_soon(self._listen, changed)
+            group.start_soon(self._listen)
             yield
             group.cancel_scope.cancel()
 
-    async def _listen(self, changed: Callable[[], None]) -> None:
+    async def _listen(self) -> None:
         # One that cannot do it, or stops doing it, is a server whose tools do not change.
         with contextlib.suppress(MCPError, RuntimeError, TimeoutError, *_GONE):
             async with listen(self.client, tools_list_changed=True) as events:
                 async for _ in events:
-                    changed()
+                    pass  # it comes as a notification as well, like that of any server
 
     @property
     def about(self) -> str:
