@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +63,30 @@ async def test_cancelled_claims_are_handed_back_at_once(rig: Rig) -> None:
         assert got, "some task is still leased to a claim that was cancelled"
         leases += got
     assert {lease.deliveries for lease in leases} == {1}
+
+
+async def test_the_writer_closes_the_file_last(tmp_path: Path) -> None:
+    """It waits for a read that is under way, or each of both would leave the log to the other."""
+    before = threading.enumerate()
+    rig = Rig(tmp_path)
+    (writer,) = (t for t in threading.enumerate() if t not in before and "writer" in t.name)
+    is_closing = threading.Event()
+
+    def read(connection: sqlite3.Connection) -> bool:
+        assert is_closing.wait(10)
+        writer.join(0.05)
+        return writer.is_alive()
+
+    await rig.queue.put(Ticket(id="t", body=b"1"))
+    reading = rig.file.read(read)
+    closing = asyncio.create_task(rig.close())
+    while rig.file.users:  # noqa: ASYNC110  (there is no signal before the file is closed)
+        await asyncio.sleep(0)
+    is_closing.set()
+    await closing
+
+    assert await reading is True
+    assert os.listdir(tmp_path) == ["tasks.db"]
 
 
 async def test_a_claim_cancelled_with_its_outcome_in_hand(rig: Rig) -> None:
