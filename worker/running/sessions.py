@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from worker.core.conversation import SessionOptions, TurnBounds, open_turn, turn_of
@@ -36,12 +36,7 @@ class SessionKeeper:
         turn = None
         if run.session is not None:
             turn = self._turn(loop, turn_of(loop, result, self._bounds(loop)))
-        for _ in range(_CONFLICTS_MAX):
-            try:
-                return await self._journal.finish(run, events, result, turn=turn)
-            except SessionConflict as conflict:
-                _rebase(run, conflict)
-        return await self._journal.finish(run, events, result)
+        await _insist(run, turn, lambda turn: self._journal.finish(run, events, result, turn=turn))
 
     async def park(self, run: Run, loop: Loop, reason: str) -> None:
         """Let go of a run that waits for long, and of its session: others may speak meanwhile.
@@ -51,12 +46,7 @@ class SessionKeeper:
         turn = None
         if run.session is not None:
             turn = self._turn(loop, open_turn(loop, reason, self._bounds(loop)))
-        for _ in range(_CONFLICTS_MAX):
-            try:
-                return await self._journal.release(run, turn=turn)
-            except SessionConflict as conflict:
-                _rebase(run, conflict)
-        return await self._journal.release(run)
+        await _insist(run, turn, lambda turn: self._journal.release(run, turn=turn))
 
     def _bounds(self, loop: Loop) -> TurnBounds:
         bounds = self._options.bounds
@@ -78,6 +68,14 @@ def _room(loop: Loop) -> int:
     return max(_TOKENS_MIN, loop.shortening.tokens)
 
 
-def _rebase(run: Run, conflict: SessionConflict) -> None:
-    assert run.session is not None
-    run.session.version = conflict.version
+async def _insist(
+    run: Run, turn: Turn | None, write: Callable[[Turn | None], Awaitable[None]]
+) -> None:
+    """Let go of a run with its turn; where that is in conflict for ever, without."""
+    for _ in range(_CONFLICTS_MAX):
+        try:
+            return await write(turn)
+        except SessionConflict as conflict:
+            assert run.session is not None
+            run.session.version = conflict.version
+    return await write(None)
