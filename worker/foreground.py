@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from worker.core.errors import QueueUnavailable, SessionBusy, StoreUnavailable
+from worker.core.errors import SessionBusy, StoreUnavailable
 from worker.core.limits import Status
 from worker.core.settlement import Deliveries
 from worker.core.task import Result, Task
 from worker.running.runner import RunEnd, Runner
 from worker.store.port import BEYOND_ALL_EVENTS, Opened, Run, SessionClaim, Store
+from worker.waking import wake_next
 
 _NEWS_SECONDS = 0.2  # between looks for what a parked run waits for
 _BUSY_SECONDS = (0.1, 0.2, 0.5, 1.0)  # between looks at a busy session
@@ -79,7 +80,7 @@ class Foreground:
             await self._journal.release(run)
             raise
         finally:
-            await self._wake_next(run)
+            await wake_next(run, self._wake)
 
     async def _news(self, run_id: str, seconds: float) -> None:
         """Wait until something has come for the run, or somebody ended it, but so long at most."""
@@ -109,9 +110,7 @@ class Foreground:
             if task.deadline is not None and self._wall() >= task.deadline:
                 text = "the deadline of the task has passed while its session was busy"
                 result = await self._leave(task, Status.DEADLINE, text)
-                if (
-                    result is not None
-                ):  # else it has begun, and has more to tell than that it is late
+                if result is not None:  # else it has begun, and has more to tell than that
                     return Opened(run=None, result=result)
             try:
                 await asyncio.sleep(pause)
@@ -162,8 +161,3 @@ class Foreground:
             with contextlib.suppress(StoreUnavailable):  # the next one may come in time
                 if await self._journal.renew_many([run], lease_seconds=self._lease_seconds):
                     return  # lost: the next write of the run will say so
-
-    async def _wake_next(self, run: Run) -> None:
-        if run.session is not None and run.session.next_run is not None:
-            with contextlib.suppress(QueueUnavailable):  # its delay brings it as well
-                await self._wake(run.session.next_run)

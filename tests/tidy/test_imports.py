@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sqlitefile": {"core", "sqlitejobs", "sqliteopen", "sqliteschema", "sqlitesync"},
     "queues": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
     "store": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
-    "waking": {"queues.port", "store.port"},
+    "waking": {"core", "queues.port", "store.port"},
     "running": {
         *("core", "guard", "http", "model.port", "registry", "telemetry"),
         *("store.mailbox", "store.port"),
@@ -81,7 +81,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("core", "guard", "intake", "queues.port", "store.mailbox", "store.port", "telemetry"),
         *("running.sessions", "waking"),
     },
-    "foreground": {"core", "running", "store.port"},
+    "foreground": {"core", "running", "store.port", "waking"},
 }
 BELOW_APP = set(MAY_IMPORT)
 MAY_IMPORT |= {

@@ -41,6 +41,7 @@ from worker.telemetry.signals import (
     TaskSettled,
 )
 from worker.telemetry.tell import Telemetry
+from worker.waking import wake_next
 
 _NEWER_SECONDS = 10.0  # until a run that only a newer worker can read is looked at again
 
@@ -121,7 +122,8 @@ class DeliveryDesk:
             )
             settlement, result = await self._work(held, task, processing)
             await self._settle(held, task.reply_to, settlement, result, processing)
-            await self._wake_next(held)
+            if held.run is not None:
+                await wake_next(held.run, self._queue.wake)
         return processing.settlement or "lost"
 
     def interrupt(self, run_id: str) -> None:
@@ -225,16 +227,6 @@ class DeliveryDesk:
         except StoreUnavailable:
             return None, None
         return Settlement("ack", reason=text), result
-
-    async def _wake_next(self, held: Held) -> None:
-        """Let the task come that waits for the session of a run that has let go of it."""
-        session = held.run.session if held.run is not None else None
-        if session is None or session.next_run is None:
-            return
-        try:
-            await self._queue.wake(session.next_run)
-        except QueueUnavailable:
-            return  # its delay brings it as well
 
     def _deliveries(self, held: Held, *, last: bool = False) -> Deliveries:
         options = self._options

@@ -16,7 +16,8 @@ from worker.core.task import Result, Task
 from worker.intake import check_reply_to, read_task
 from worker.queues.port import Queue
 from worker.running.sessions import SessionKeeper
-from worker.store.port import BEYOND_ALL_EVENTS, Run, SessionClaim, Store, numbered
+from worker.store.port import BEYOND_ALL_EVENTS, SessionClaim, Store, numbered
+from worker.waking import wake_next
 
 _CANCELLED = "cancelled while it waited"
 _CANCEL_SECONDS = 10.0  # for as long nobody else takes up a run that is being cancelled
@@ -98,7 +99,7 @@ class CallingOff:
         assert isinstance(effect, Finish), effect
         result = replace(result_of(loop, effect, ended_at=now), redrives=opened.run.redrives)
         await self._keeper.finish(opened.run, loop, events, result)
-        await self._wake_next(opened.run)
+        await wake_next(opened.run, self._queue.wake)
         return result
 
     def _claim(self, task: Task | None) -> SessionClaim | None:
@@ -106,10 +107,6 @@ class CallingOff:
         if self._sessions is None or task is None or task.session_id is None:
             return None
         return SessionClaim(task.session_id, task.tenant or "", or_without=True)
-
-    async def _wake_next(self, run: Run) -> None:
-        if run.session is not None and run.session.next_run is not None:
-            await self._queue.wake(run.session.next_run)
 
     async def _waiting(self, task_id: str) -> Task | None:
         body = await self._queue.body(task_id)
