@@ -30,7 +30,7 @@ from worker.core.task import Result, Task
 from worker.intake import check_reply_to, read_task, reply_address
 from worker.queues.port import AGEING_SECONDS, Lease, Queue
 from worker.running.runner import RunEnd, Runner
-from worker.store.port import Journal, Run, SessionClaim, numbered
+from worker.store.port import BEYOND_ALL_EVENTS, Journal, Run, SessionClaim, numbered
 from worker.telemetry.signals import (
     ErrorUnhandled,
     LeaseWasLost,
@@ -218,7 +218,7 @@ class DeliveryDesk:
         if left > 0:
             return replace(settlement, delay_seconds=min(settlement.delay_seconds, left)), None
         try:
-            if await self._journal.view(task.id) is not None:
+            if await self._journal.view(task.id, after_seq=BEYOND_ALL_EVENTS) is not None:
                 return settlement, None  # it has begun, and has more to tell than that it is late
             text = "the deadline of the task has passed while its session was busy"
             result = await self._failed(task.id, Status.DEADLINE, text)
