@@ -117,7 +117,6 @@ _DAYS = r"""
         |next[ ](?:week|month|year|quarter)|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b)
 """
 _HOUR_WORDS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_PART_OF_DAY = r"上午|下午|晚上|今晚|明晚|早上|清晨|凌晨|中午|傍晚|夜里|早晨"
 _TIMES = rf"""
     (?<![0-9])(?<![0-9]:)(?P<H1>[0-9]{{1,2}}):(?P<M1>[0-5][0-9])(?::(?P<S1>[0-5][0-9])(?:\.[0-9]+)?)?
         (?:[ ]?[aApP]\.?[mM]\b\.?|Z|\+[0-9]{{2}}:[0-9]{{2}}|(?(S1)-[0-9]{{2}}:[0-9]{{2}}|(?!)))?(?![0-9:])
