@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.core.fitting_cases import TOOLS
+from worker.core import gate
 from worker.core.effects import CallModel, CallTools
 from worker.core.errors import IllegalEvent
 from worker.core.events import Away, ModelReplied, Started, ToolReturned, ToolsChanged, ToolStarted
 from worker.core.fitting import words_of
-from worker.core.gate import Evidence, with_suspects
+from worker.core.gate import Evidence, check, with_suspects
 from worker.core.limits import Limits
 from worker.core.loop import Loop
 from worker.core.messages import Observation, Source, ToolCall
@@ -234,6 +235,8 @@ def test_a_tool_that_stays_on_offer_counts_as_missed_only_where_it_was_needed_an
         ("你觉得呢?", "大约 ¥123.45。", True),
         ("你觉得呢?", "我觉得不错。", False),
         ("你觉得呢?", "一共有 8848 座山。", False),
+        ("你觉得呢?", "股价我没有查。一共有 8848 座山。", False),
+        ("你觉得呢?", "一共有 8848 座山。AAPL 的股价是 123.45 元。", True),
         ("翻译成英文:股价是 123.45", "The price is 99.", False),
     ],
 )
@@ -248,6 +251,24 @@ def test_a_figure_about_a_missed_tool_is_gated_even_where_the_question_gave_no_h
     found = with_suspects(evidence, said, offering.skipped("zh"), WORDS)
 
     assert [name for name, _ in found.observed] == (["get_stock_price"] if is_suspect else [])
+
+
+def test_what_was_told_is_read_once_however_long_the_answer(monkeypatch):
+    """Reading it takes time on the event loop, so no sentence of the answer begins it anew."""
+    read = []
+
+    def counting(answer, **told):
+        read.append(answer)
+        return check(answer, **told)
+
+    monkeypatch.setattr(gate, "check", counting)
+    offering = Offering()
+    offering.apply(changed(QUOTE), "zh")
+    answer = "AAPL 的股价是 123.45 元。" * 50
+
+    with_suspects(Evidence("你觉得呢?", [], language="zh"), answer, offering.skipped("zh"), WORDS)
+
+    assert read == [answer]
 
 
 # --- in the loop ---------------------------------------------------------------------------------

@@ -110,20 +110,19 @@ def enforce(answer: str, evidence: Evidence, *, action: str = "replace") -> tupl
     if not found:
         return answer, False
     if action == "remove":
-        text = _without(answer, found)
+        text = "".join(_parted(answer, found)[0]).strip()
         if text:
             return f"{text}\n{FIGURES_REMOVED[evidence.language]}", True
     return _replacement(evidence), True
 
 
-def _without(answer: str, found: Sequence[Figure]) -> str:
-    """The answer without the sentences that hold one of these figures."""
-    kept = [
-        sentence[0]
-        for sentence in _SENTENCE.finditer(answer)
-        if not any(sentence.start() <= figure.start < sentence.end() for figure in found)
-    ]
-    return "".join(kept).strip()
+def _parted(answer: str, found: Sequence[Figure]) -> tuple[list[str], list[str]]:
+    """The sentences of an answer that hold none of these figures, and those that hold one."""
+    parted: tuple[list[str], list[str]] = [], []
+    for sentence in _SENTENCE.finditer(answer):
+        holds = any(sentence.start() <= figure.start < sentence.end() for figure in found)
+        parted[holds].append(sentence[0])
+    return parted
 
 
 def with_suspects(
@@ -142,7 +141,7 @@ def with_suspects(
     found = [(name, row) for name, row in lacked if name not in known and name in by_name]
     if not found or not may_need_a_tool(evidence.question):
         return evidence
-    invented = [s for s in _SENTENCE.findall(answer) if _verdict(s, evidence).invented]
+    _, invented = _parted(answer, _verdict(answer, evidence).found)
     suspects = [
         (name, row) for name, row in found if any(_tells(s, by_name[name]) for s in invented)
     ]
