@@ -206,20 +206,20 @@ class Reckoner:
         if len(run) < 2 or any(each.is_share for each in run):
             return
         totals = [0.0, *accumulate(each.value for each in run)]
-        for start, end in combinations(range(len(totals)), 2):
-            if end - start < 2:
-                continue
-            tags = frozenset().union(*(each.tags for each in run[start:end])) - {ASKED}
-            total = totals[end] - totals[start]
-            common = frozenset.intersection(*(each.tags for each in run[start:end]))
-            is_one = any(not tag.startswith(RECORD) for tag in common)
-            results = self.sure if is_one else self.loose
-            if end - start > 2:
-                results.add(total, tags)
-            rates = self.rates if is_one else self.loose_rates
-            rates.add(total / (end - start), tags)
-            if any(each.tags & _MONEY for each in run[start:end]):
-                self.prices.add(total / (end - start), tags)
+        for start, first in enumerate(run):
+            tags, common = first.tags - {ASKED}, first.tags
+            for count, each in enumerate(run[start + 1 :], 2):
+                tags, common = tags | (each.tags - {ASKED}), common & each.tags
+                self._stretch(totals[start + count] - totals[start], count, tags, common)
+
+    def _stretch(self, total: float, count: int, tags: Tags, common: Tags) -> None:
+        """A sum of so many numbers, and their mean. `common` are the words that all of them have."""
+        is_one = any(not tag.startswith(RECORD) for tag in common)
+        if count > 2:
+            (self.sure if is_one else self.loose).add(total, tags)
+        (self.rates if is_one else self.loose_rates).add(total / count, tags)
+        if tags & _MONEY:
+            self.prices.add(total / count, tags)
 
     def _is_pair(self, value: float, tolerance: float) -> bool:
         ordered = self._all
