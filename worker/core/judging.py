@@ -142,7 +142,7 @@ class Judge:
         is_number = figure.kind is Kind.NUMBER and not figure.money
         if is_number and figure.quantum == 1 and self._is_count(figure):
             return True
-        if is_number and figure.values[0] in known.years():
+        if is_number and figure.values[0] in known.years:
             return True
         if is_number and figure.values[0] in _BASES and near.PER.search(text[: figure.start][-6:]):
             return True

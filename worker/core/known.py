@@ -66,6 +66,7 @@ class Known:
     offsets: list[float] = field(default_factory=list)  # of local times from UTC, in seconds
     waits: list[float] = field(default_factory=list)  # seconds until a retry
     dates: set[tuple[int | None, ...]] = field(default_factory=set)
+    years: set[int | None] = field(default_factory=set)  # of those dates
     times: set[tuple[int | None, ...]] = field(default_factory=set)
     counts_to_24: bool = False
     clocks: set[float] = field(default_factory=set)  # seconds of the day
@@ -162,6 +163,7 @@ class Known:
         for told in (self.numbers, self.quoted, self.bare, self.prices, self.shares, self.waits):
             told.sort()
         self._add_relative_days()
+        self.years = {told[0] for told in self.dates if told[0]}
         self.spans = sorted([*self._between_times(), *self._between_dates(), *self.offsets])
         self.counts_to_24 = any(each >= _ONE_O_CLOCK for each in self.clocks)
         self._add_ends()
@@ -277,10 +279,6 @@ class Known:
     def has_amount(self, dimension: str, base: float, tolerance: float) -> bool:
         """Whether so much of something was told, in whatever unit."""
         return has(self.amounts.get(dimension, []), base, tolerance)
-
-    def years(self) -> set[int | None]:
-        """The years of the dates that were told."""
-        return {told[0] for told in self.dates if told[0]}
 
     def has_date(self, said: tuple[int | None, ...]) -> bool:
         """Whether nothing is said that was not told, the year apart: it may be added to 12月2日."""
