@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -111,6 +112,21 @@ def test_every_line_of_the_worker_is_json(machine):
 
     assert code == 0
     assert {"worker.start", "task.received", "agent.loop.end", "worker.stop"} <= set(events)
+
+
+def test_a_worker_without_mcp_servers_loads_nothing_of_them(machine):
+    """From its start over a task to its end: neither the SDK nor what we have around it."""
+    machine.env["PYTHONPROFILEIMPORTTIME"] = "1"
+    worker = machine.start()
+    answered = machine.type("submit", "现在北京时间几点?", "--wait")
+    worker.send_signal(signal.SIGTERM)
+    code = worker.wait(20)
+    log = (machine.folder / "log").read_text()
+    loaded = set(re.findall(r"^import time:.*\|\s+([\w.]+)$", log, re.MULTILINE))
+
+    assert (answered.returncode, code) == (0, 0)
+    assert "worker.assembly" in loaded
+    assert loaded & {"mcp", "mcp_types", "httpx2", "worker.mcp"} == set()
 
 
 LOUD = '''

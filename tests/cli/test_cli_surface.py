@@ -12,6 +12,7 @@ import pytest
 
 from worker.cli import COMMANDS
 
+MCP = ("mcp", "mcp_types", "httpx2", "worker.mcp")
 PYTHON = [sys.executable, "-m", "worker"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -110,6 +111,25 @@ def test_help_loads_little():
 
     assert "pydantic" not in loaded
     assert "asyncio" not in loaded
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(
+            "import worker; [getattr(worker, name) for name in worker.__all__]",
+            id="import",
+            marks=pytest.mark.system,  # a second to load all of it
+        ),
+        pytest.param("import worker.cli as c; c.main(['--help'])", id="help"),
+    ],
+)
+def test_nothing_of_mcp_is_loaded_for_who_has_no_servers(code):
+    """The official SDK takes half a second and is not there in every install."""
+    loaded = shell_python(f"{code}; import sys; print(sys.modules.keys())")
+
+    assert "'worker'" in loaded
+    assert [name for name in MCP if f"'{name}'" in loaded] == []
 
 
 @pytest.mark.timing

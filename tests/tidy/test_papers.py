@@ -17,6 +17,7 @@ RELEASE = re.compile(r"^## \[?(\d+\.\d+\.\d+)\]? - (\d{4}-\d{2}-\d{2})$")
 UNRELEASED = re.compile(r"^## \[?Unreleased\]?$")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?: \"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
 PIN = re.compile(r"^([\w.-]+)==(\S+)")
+CORE_DISTRIBUTIONS_MAX = 45
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
 
 PAPERS = [path for path in repository_files() if path.suffix == ".md"]
@@ -101,6 +102,28 @@ def test_runtime_lock_covers_the_declared_dependencies():
     names = {re.split(r"[^\w.-]", line)[0].lower() for line in wanted}
 
     assert names - set(pins("requirements.lock")) == set()
+
+
+def test_the_core_install_stays_small():
+    """Without extras at most 45 distributions come along, and none of the MCP SDK."""
+    wanted = core_distributions()
+
+    assert 20 < len(wanted) <= CORE_DISTRIBUTIONS_MAX
+    assert wanted & {"mcp", "mcp-types", "httpx2"} == set()
+
+
+def core_distributions() -> set[str]:
+    """Return what of the runtime lock the dependencies without extras lead to."""
+    needed_by = {
+        match[1].lower(): set(re.findall(r"^ +# +(?:via )?([\w.-]+)", entry, re.MULTILINE))
+        for entry in re.split(r"\n(?=\w)", text_of(Path("requirements.lock")))
+        if (match := PIN.match(entry)) is not None
+    }
+    project = tomllib.loads(text_of(Path("pyproject.toml")))["project"]
+    found = {re.split(r"[^\w.-]", line)[0].lower() for line in project["dependencies"]}
+    while more := {name for name, parents in needed_by.items() if parents & found} - found:
+        found |= more
+    return found
 
 
 def pins(lock: str) -> dict[str, str]:
