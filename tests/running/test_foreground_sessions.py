@@ -79,3 +79,20 @@ async def test_a_run_that_has_begun_gives_up_its_place_only(start, engine):
 
     assert held[0].session.next_run is None
     assert (view.state, view.result, made) == ("released", None, [])
+
+
+async def test_whoever_waits_behind_a_question_is_woken(start):
+    """The next task of the session comes at once, and not when its delay is over."""
+    woken = []
+
+    async def wake(task_id):
+        woken.append(task_id)
+
+    async with start(otherwise="fine", running=False) as worker:
+        await worker.start(claim=False)
+        worker.queue.wake = wake
+        await worker.store.enlist("next", SessionClaim("s", place=time.time() + 3600.0))
+        result = await worker.ask(Task("t1", "q", session_id="s"))
+        await worker.stop()
+
+    assert (result.status, woken) == ("completed", ["next"])

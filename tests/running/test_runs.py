@@ -351,6 +351,26 @@ async def test_a_bug_in_the_worker_costs_a_delivery_not_the_worker(start, ask):
         assert result.status == "completed"
 
 
+async def test_a_bug_at_the_last_delivery_is_no_lost_lease(start, ask):
+    """The run lets go before its result is written: a renewal that crosses it takes it for no loss."""
+
+    async def bug(request):
+        raise ZeroDivisionError
+
+    letting_go = []
+    async with start(bug, queue={"max_deliveries": 1, "poll_seconds": 0.05}) as worker:
+        put_result = worker.store.inner.put_result
+
+        async def putting(result):
+            letting_go.extend(held.run.closing for held in worker.consumer.held.values())
+            return await put_result(result)
+
+        worker.store.inner.put_result = putting
+        result = await ask(worker, "q")
+
+    assert (result.status, letting_go) == ("error", [True])
+
+
 async def test_asking_in_the_foreground_takes_the_same_path_and_fails_at_once(start):
     """`ask` needs no queue: history goes in, a transient failure is the result."""
     away = ModelError("503", status="model_unavailable", transient=True)

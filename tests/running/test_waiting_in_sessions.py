@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.running.waits import ASKS, decide, last_words, parked, refunding, until
@@ -9,6 +11,7 @@ from worker import Task
 from worker.core.history import is_paired
 from worker.model.scripted import answer
 from worker.store.port import SessionClaim
+from worker.telemetry.signals import TaskSettled
 
 ENGINES = ["memory://", "sqlite"]
 
@@ -98,3 +101,40 @@ async def test_the_view_says_what_a_task_waits_for(start):
     wait = {"kind": "session", "session": "s", "task": "other"}
     assert waits == [[{**wait, "ahead": 0}], [{**wait, "ahead": 1}]]
     assert after == []
+
+
+async def test_a_deadline_in_the_line_ends_no_run_that_has_begun(start, engine):
+    """It has more to tell than that it is late, so it comes in its turn and says how it ended."""
+    ends = time.time() + 3600.0
+    async with start(ASKS, last_words, tools=[refunding([])], queue_url=engine) as worker:
+        await worker.submit(Task("t1", "refund it", session_id="s", deadline=ends))
+        await parked(worker, "t1")
+        claim = SessionClaim("s", place=0.0)
+        other = await worker.store.open("other", owner="x", lease_seconds=60, session=claim)
+        worker.consumer._desk._wall = lambda: ends + 1.0
+        await decide(worker, "t1")
+
+        async def stands():
+            return await worker.store.waits("t1")
+
+        await until(stands)
+        await worker.store.release(other.run)
+        await worker.queue.wake("t1")
+        result = await worker.result("t1", wait_seconds=10)
+
+    assert (result.status, result.answer) == ("completed", "told: refunded 20")
+
+
+async def test_nobody_waits_in_the_line_beyond_the_deadline(start):
+    """A task comes back for its session when its time is over, if not before."""
+    ends = int(time.time()) + 3600.0
+    async with start(otherwise="fine") as worker:
+        claim = SessionClaim("s", place=0.0)
+        await worker.store.open("other", owner="x", lease_seconds=60, session=claim)
+        worker.consumer._desk._wall = lambda: ends - 0.0625
+        await worker.submit(Task("t1", "hm?", session_id="s", deadline=ends))
+
+        await until(lambda: worker.ears.of(TaskSettled))
+        first = worker.ears.of(TaskSettled)[0]
+
+    assert (first.outcome, first.delay_seconds) == ("release", 0.0625)
