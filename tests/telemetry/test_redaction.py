@@ -17,6 +17,10 @@ from worker.telemetry.redact import MASK, Redactor, is_secret_name
 # Built from parts, so that scanners of repositories find no secret here.
 SECRETS = {
     "openai": "sk-" + "proj-Abc123Def456Ghi789",
+    "openai_shown": "sk-" + "proj*************5678",
+    "groq": "gsk_" + "abcdefghijklmnopqrstuvwx12345678",
+    "xai": "xai-" + "abcdefghijklmnopqrstuvwx12345678",
+    "nvidia": "nvapi-" + "abcdefgh-jklmnopqrstuvwx_2345678",
     "anthropic": "sk-" + "ant-api03-abcdefghij",
     "stripe": "sk_" + "live_abcdefgh12345678",
     "aws": "AKIA" + "IOSFODNN7EXAMPLE",

@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "outbound": {"core"},
     "http": {"core", "outbound", "telemetry"},
     "guard": {"core", "telemetry"},
-    "model": {"core", "guard", "http", "outbound", "telemetry"},  # guard, telemetry: client.py only
+    "model": {"core", "guard", "http", "outbound", "telemetry"},  # guard: client.py only
     "registry": {"core", "model.port", "toolcontext", "toolkit"},
     "discovery": {"core", "registry", "toolkit"},
     "toollint": {"core", "registry", "toolkit"},

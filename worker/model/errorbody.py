@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from worker.model.jsontext import decode, scrub
+from worker.telemetry.redact import Redactor
 
 _MAX_TEXT = 300
-_SECRET = re.compile(r"\b(?:sk|pk|rk|gsk|xai|nvapi|hf|key|AIza)[-_][\w*.-]{6,}|Bearer\s+\S+", re.I)
+_REDACTOR = Redactor()  # by shape; the keys of the settings are masked where texts leave
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,200})", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 _HTML = ("<!doctype html", "<html", "<head", "<body")
@@ -110,5 +111,5 @@ def is_page(body: bytes) -> bool:
 def safe_text(text: str, limit: int = _MAX_TEXT) -> str:
     """Make a foreign text fit for an error message: one line, short, without keys."""
     text = _SPACE.sub(" ", scrub(text[: limit * 10])).strip()
-    text = _SECRET.sub("[key]", text)
+    text = _REDACTOR.text(text)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -46,9 +46,9 @@ _NAMED_AT_END = ("token", "tokens", "pwd", "auth", "sig")
 # rarest letter of its word, for the search skips to those letters: a microsecond or two per line,
 # where one look for each of fifty words took thirty. It is applied to lower case.
 _HINTS = (
-    r"k(?:ey|_(?:live|test)_|(?<=ak)ia|(?<=cook)ie|(?<=sk)(?<!task)-|(?<=tok)en(?!s\":[0-9]))"
-    r"|p(?:wd|ass(?:[-_ ]?w|phrase))|u(?<=au)th(?:[\"'\\:= ]|oriz)"
-    r"|c(?:redential|ode=|(?<=sec)ret)|b(?:earer|asic)|xox|j(?<=eyj)|z(?<=aiz)a|f(?<=hf)_"
+    r"k(?:ey|_(?:live|test)_|(?<=gsk)_|(?<=ak)ia|(?<=cook)ie|(?<=sk)(?<!task)-|(?<=tok)en(?!s\":[0-9]))"
+    r"|p(?:wd|ass(?:[-_ ]?w|phrase)|(?<=nvap)i-)|u(?<=au)th(?:[\"'\\:= ]|oriz)"
+    r"|c(?:redential|ode=|(?<=sec)ret)|b(?:earer|asic)|x(?:ox|ai-)|j(?<=eyj)|z(?<=aiz)a|f(?<=hf)_"
     r"|g(?:h[pousr]_|ithub_pat|lpat-|(?<=sig)(?:nature|[\"'\\:= ]))|/(?<=:/)/|-----begin"
     r"|s(?:essionid|essid)|密[码钥]|口令|令牌|验证码"
 )
@@ -85,7 +85,9 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (r"\b(bearer)\s{1,4}[A-Za-z0-9._~+/=-]{8,4096}", re.I, rf"\1 {MASK}"),
         (r"\b(basic)\s{1,4}(?=[A-Za-z+/]{0,64}[0-9=])[A-Za-z0-9+/=]{8,4096}", re.I, rf"\1 {MASK}"),
-        (r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{8,512}", 0, MASK),
+        # With `*`: servers of models show the ends of a key that they refuse.
+        (r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_*-]{8,512}", 0, MASK),
+        (r"(?<![A-Za-z0-9])(?:gsk_|xai-|nvapi-)[A-Za-z0-9_*-]{16,512}", 0, MASK),
         (r"(?<![A-Za-z0-9])[spr]k_(?:live|test)_[A-Za-z0-9]{8,512}", 0, MASK),
         (r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}", 0, MASK),
         (r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{16,512}", 0, MASK),
