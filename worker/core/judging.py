@@ -19,6 +19,7 @@ from worker.core.figureforms import FLAT
 from worker.core.figures import COUNTERS
 from worker.core.known import Known, has, tight
 from worker.core.measures import base_value
+from worker.core.numerals import CHINESE_DIGITS
 from worker.core.reckoning import Operand, Tags
 
 _BEFORE, _AFTER = 14, 5
@@ -111,7 +112,7 @@ class Judge:
     def _is_date(self, figure: Figure) -> bool:
         if self._known.has_date(figure.parts):
             return True
-        if figure.text.endswith("号") and tight(figure.text) in self._known.corpus:
+        if figure.text.endswith("号") and self._is_numbered(figure):
             return True
         one, slash, other = figure.text.partition("/")  # 2/3 of the tools is no day of February
         if not (slash and one.isdigit() and other.isdigit()):
@@ -119,6 +120,11 @@ class Judge:
         return all(
             int(n) in self._counts or self._known.has_number(int(n), 0.0) for n in (one, other)
         )
+
+    def _is_numbered(self, figure: Figure) -> bool:
+        """Whether it is the number of a door or a line that was told: 3号 is no part of 13号."""
+        whole = rf"(?<![0-9{CHINESE_DIGITS}十]){re.escape(tight(figure.text))}"
+        return re.search(whole, self._known.corpus) is not None
 
     def _is_day(self, figure: Figure) -> bool:
         clause = self._around(figure, near.CLAUSE_END)
