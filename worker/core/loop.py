@@ -146,7 +146,7 @@ class Loop:
     @property
     def in_doubt(self) -> frozenset[str]:
         """The ids of the unanswered calls whose effect may have happened."""
-        return frozenset(self._intents & {call.id for call in self.unanswered})
+        return frozenset(self._intents)
 
     # --- policy ----------------------------------------------------------------------------------
 
