@@ -292,23 +292,20 @@ class Registry:
 
         `-name` takes a declaration back. Raises ConfigError for a name that is no tool's.
         """
-        named = self._named(said)
-        declared = {tool.name for tool in self if named.get(tool.name, tool.poller)}
-        return frozenset(declared | {name for name, is_named in named.items() if is_named})
+        return self._chosen(said, {tool.name for tool in self if tool.poller})
 
     def approvals(self, said: Iterable[str] = ()) -> frozenset[str]:
         """Return the tools whose calls a person has to allow, as `pollers` does."""
-        named = self._named(said)
-        declared = {tool.name for tool in self if named.get(tool.name, tool.requires_approval)}
-        return frozenset(declared | {name for name, is_named in named.items() if is_named})
+        return self._chosen(said, {tool.name for tool in self if tool.requires_approval})
 
-    def _named(self, said: Iterable[str]) -> dict[str, bool]:
+    def _chosen(self, said: Iterable[str], declared: set[str]) -> frozenset[str]:
         named = {name.removeprefix("-"): not name.startswith("-") for name in said}
         for name in named:
             if name not in self:
                 known = ", ".join(self._tools) or "none"
                 raise ConfigError(f"there is no tool {name!r}; there are: {known}")
-        return named
+        kept = {name for name in declared if named.get(name, True)}
+        return frozenset(kept | {name for name, is_named in named.items() if is_named})
 
     def undeclared(self) -> list[tuple[Tool, str]]:
         """Return the tools that run as writes without saying so, each with the line to add."""

@@ -110,6 +110,7 @@ ERRORS = [
     ("<HTML><HEAD>\n<TITLE>Access Denied</TITLE>\n</HEAD><BODY>Reference #18", 403),
     ("<html><head><title>Just a moment...</title></head><body>Checking</body></html>", 403),
     ("<html><title>429 Too Many Requests</title>", 429),
+    ("<html><title>500 Internal Server Error</title>", 500),
     ("<html><title>系统维护中</title><body>请稍后再试", 503),
     ("<html><title>页面不存在</title>", 404),
     ("<html><body><form>Name <input name=u><input type=PassWord></form>", 401),
