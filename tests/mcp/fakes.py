@@ -100,7 +100,7 @@ class Rig:
 
     def __init__(self, server: FakeServer, **pace: float) -> None:
         self.server = server
-        self.now = 100.0
+        self.now, self.chance = 100.0, 1.0
         self.sleeps: list[float] = []
         self.lists: list[list[str]] = []
         self.states: list[tuple[str, str]] = []
@@ -118,7 +118,7 @@ class Rig:
             told,
             pace=Pace(**pace),
             clock=lambda: self.now,
-            random=lambda: 1.0,
+            random=lambda: self.chance,
             sleep=self._sleep,
         )
         self._task: asyncio.Task[None] | None = None

@@ -161,6 +161,78 @@ async def test_a_server_that_cries_wolf_is_listened_to_ever_more_seldom():
         assert rig.sleeps == [1, 2, 4, 8, 8, 8]
 
 
+async def test_a_server_that_is_calm_again_is_listened_to_at_once():
+    """After a long time without a change the patience begins anew."""
+    server = FakeServer()
+    async with Rig(server, relist_seconds=1.0, restart_seconds_max=8.0) as rig:
+        for count in range(1, 6):
+            if count == 4:
+                rig.now += 100.0
+            server.change(ECHO)
+            await rig.until(lambda count=count: len(rig.sleeps) == count)
+            rig.wake()
+            await rig.until(lambda count=count: server.lists == count + 1)
+        assert rig.sleeps == [1, 2, 4, 0, 2]
+
+
+@pytest.mark.parametrize(("kind", "pings"), [("timeout", 1), ("connection", 1), ("http_5xx", 0)])
+async def test_a_call_without_an_answer_makes_it_prove_that_it_lives(kind, pings):
+    """An error is an answer; a silence or a broken connection is none."""
+    server = FakeServer()
+
+    async def fail(name: str, arguments: object) -> None:
+        raise AttemptFailed("no", kind=kind)
+
+    server.answer = fail
+    async with Rig(server) as rig:
+        with pytest.raises(AttemptFailed):
+            await rig.connection.call("echo", {})
+        server.change(ECHO)
+        await rig.until(lambda: rig.sleeps)
+        assert server.pings == pings
+
+
+async def test_a_server_that_talks_while_it_is_asked_lives():
+    """It does not answer the ping, but something else has come from it since."""
+    server = FakeServer()
+    server.is_deaf = True
+    async with Rig(server, probe_seconds=0.01) as rig:
+        await rig.give_up("slow")
+        await rig.until(lambda: server.pings)
+        rig.now += 10.0
+        assert server.hooks is not None
+        server.hooks.heard()
+        server.change(ECHO)
+        await rig.until(lambda: rig.sleeps)
+        assert rig.states == [("ready", "")]
+
+
+async def test_the_next_try_has_no_time_once_it_goes_on():
+    """A hint that has passed would have callers wait for nothing."""
+    server = FakeServer()
+    async with Rig(server) as rig:
+        server.die()
+        await rig.until(lambda: rig.sleeps)
+        server.hangs_at_start = True
+        rig.wake()
+        await rig.until(lambda: server.opened == 2)
+        with pytest.raises(ServerAway) as hit:
+            await rig.connection.call("echo", {})
+        assert hit.value.retry_after_seconds is None
+
+
+async def test_reasons_are_cut_and_waits_differ_by_chance():
+    """A server may say a lot; a fleet of workers does not come back in step."""
+    server = FakeServer()
+    server.refuses = LaunchFailed("x" * 1000)
+    async with Rig(server, restart_seconds=1.0) as rig:
+        rig.chance = 0.0
+        rig.wake()
+        await rig.until(lambda: len(rig.sleeps) == 2)
+        assert rig.sleeps == [1.0, 1.0]
+        assert len(rig.connection.reason) == 300
+
+
 async def test_being_cancelled_closes_the_connection():
     """Nothing of a server is left when its worker stops."""
     server = FakeServer()

@@ -14,7 +14,7 @@ from worker.configuration import load
 from worker.core.errors import ConfigError
 from worker.mcp.faults import LaunchFailed
 from worker.mcp.port import Listed
-from worker.mcp.servers import McpServers
+from worker.mcp.servers import McpServers, _Lines, _place
 from worker.registry import Registry, tool
 from worker.telemetry.signals import ServerChanged, ServerSaid, ToolLeftOut, ToolUndeclared
 
@@ -124,14 +124,52 @@ async def test_a_tool_of_no_form_is_told_as_left_out():
         assert site.servers.states()[0].left_out == (("odd", "its schema is missing"),)
 
 
-async def test_what_a_server_says_is_bounded():
-    """Twenty lines in ten seconds, and no more."""
+def test_what_a_server_says_is_bounded():
+    """Twenty lines in ten seconds and no more, then twenty again; blank ones never."""
+    said: list[tuple[str, str]] = []
+    now = 5.0
+    lines = _Lines(lambda stream, line: said.append((stream, line)), clock=lambda: now)
+    lines.take("stdout", "  ")
+    for number in range(30):
+        lines.take("stderr", f"line {number}")
+    assert said == [("stderr", f"line {number}") for number in range(20)]
+    now += 9.9
+    lines.take("stderr", "still too many")
+    assert len(said) == 20
+    now += 0.1
+    for number in range(30):
+        lines.take("stdout", f"more {number}")
+    assert said[20:] == [("stdout", f"more {number}") for number in range(20)]
+
+
+async def test_what_a_server_says_is_told():
+    """On its standard error, and on its output beside the messages."""
     fake = FakeServer()
     async with Site({"a": fake}) as site:
-        for number in range(1000):
-            fake.hooks.said(f"line {number}")
-            fake.hooks.garbage("  ")
-        assert len(site.of(ServerSaid)) <= 20
+        assert fake.hooks is not None
+        fake.hooks.said("help")
+        fake.hooks.garbage("noise")
+        told = [(each.server, each.stream, each.line) for each in site.of(ServerSaid)]
+        assert told == [("a", "stderr", "help"), ("a", "stdout", "noise")]
+
+
+def test_only_the_servers_asked_for_are_started():
+    """The tools of the others are known to be theirs all the same."""
+    settings = load({f"LOOPWORKER_MCP__{name}__COMMAND": "x" for name in "AB"}).settings
+    registry = Registry()
+    servers = McpServers(settings, registry, tell=print, version="1", only=["b"])
+    assert list(servers.servers) == ["b"]
+    assert registry.get("a.anything").dependency == "mcp_a"
+
+
+def test_an_answer_over_http_may_take_as_long_as_a_call():
+    """The guard's limit comes first; a connection is not held for long after it."""
+    said = {"URL": "http://localhost/mcp", "TIMEOUT_SECONDS": "50", "CONNECT_SECONDS": "20"}
+    load_of = {f"LOOPWORKER_MCP__A__{name}": text for name, text in said.items()}
+    settings = load(load_of).settings
+    assert _place(settings, settings.mcp["a"], "1").silence_seconds == 51.0
+    settings = load(load_of | {"LOOPWORKER_MCP__A__CONNECT_SECONDS": "70"}).settings
+    assert _place(settings, settings.mcp["a"], "1").silence_seconds == 71.0
 
 
 def test_a_tool_file_cannot_take_the_name_or_the_guard_of_a_server():

@@ -209,11 +209,13 @@ class _Lines:
 
     def take(self, stream: str, line: str) -> None:
         """Pass a line on; of too many, the rest is left out."""
+        if not line.strip():
+            return
         now = self._clock()
         if now - self._began >= LINES_SECONDS:
             self._began, self._count = now, 0
         self._count += 1
-        if self._count <= LINES_MAX and line.strip():
+        if self._count <= LINES_MAX:
             self._say(stream, line)
 
 
