@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 
 import pytest
@@ -283,6 +284,17 @@ async def test_operations_have_the_last_word(start, said, waits):
             assert (await worker.result(task_id, wait_seconds=10)).status == "completed"
             return
         assert [each["call"] for each in await parked(worker, task_id)] == waits
+
+
+async def test_a_servers_tool_keeps_its_own_approval(start):
+    """A list that does not name it takes nothing back: whoever added the server asked for that."""
+    servers = dataclasses.replace(refunding([]), source_line=0)
+    assert servers.is_foreign
+    waiting = {"approvals": ("-refund",)}
+    async with start(ASKS, answer("ok"), tools=[servers], waiting=waiting) as worker:
+        task_id = await worker.submit("refund CN1")
+
+        assert [each["call"] for each in await parked(worker, task_id)] == ["c1"]
 
 
 async def test_an_approval_for_no_tool_ends_the_start(start):
