@@ -19,6 +19,7 @@ from worker.core.task import Result
 from worker.queues.memory import MemoryBroker, MemoryQueue
 from worker.queues.port import Ticket
 from worker.queues.told import TelledQueue
+from worker.store.mailbox import Expectation
 from worker.store.memory import MemoryBase, MemoryStore
 from worker.store.port import SessionClaim, Turn
 from worker.store.told import TelledStore
@@ -191,3 +192,15 @@ async def test_sessions_are_told(ears: Ears) -> None:
         ("lock_session", "conflict", False),
         ("finish", None, False),
     ]
+
+
+async def test_mail_is_told(ears: Ears) -> None:
+    """What is expected, posted and taken; who only looks is not told of."""
+    mail = TelledStore(MemoryStore(), Telemetry([ears])).mail
+    await mail.expect(Expectation("a", "t", "c1", "job", "render", "{}", "d", 1.0, 2.0))
+    await mail.post("a", b"done")
+    assert [posted.body for posted in await mail.read(["a"])] == [b"done"]
+    await mail.answered("t", ["a"])
+    assert [expected.answered for expected in await mail.expected("t")] == [True]
+
+    assert [call.name for call in ears.calls] == ["expect", "post", "hear"]

@@ -252,6 +252,8 @@ class StoreSuite(StorePruning, StoreRenewing, StoreViews, StoreMail, StoreSessio
         assert (await store.open("t", owner="w1", lease_seconds=1)).result == first
         with pytest.raises(LeaseLost):
             await store.append(run, [note(0)])
+        with pytest.raises(LeaseLost):
+            await store.finish(run, [], Result(task_id="poison", status="completed"))
 
     async def test_j16_cancel(self, store: Store, harness: StoreHarness) -> None:
         """Who asks for a stop is heard by the owner's next write, and by a run not yet begun."""
