@@ -84,7 +84,7 @@ class SqliteStore:
             # Written by a newer worker, perhaps: one that can read it must not wait for our lease.
             await self.release(run, hold_seconds=0.0)
             raise
-        history, unreadable = codec.load_turns(() if events else turns)
+        history, unreadable = codec.load_turns(turns)
         return Opened(run, events, None, taken_over, history, unreadable)
 
     def _begin_open(self, wish: Any, *, events_max: int | None) -> Awaitable[Any]:
