@@ -147,6 +147,18 @@ class StoreSessions(SessionCase):
         await other.append(again, [note(0)])
         assert (await self.have(other, "d", owner="w2")).history == ()
 
+    async def test_s10_never_too_old_for_who_has_it(
+        self, store: Store, harness: StoreHarness
+    ) -> None:
+        """A run that began in time reads the turns again when it is taken up, however late."""
+        await self.answer(store, "a")
+        await harness.pass_time(TTL_SECONDS * 0.9)
+        run = await self.run_of(store, "b")
+        await store.renew(run, lease_seconds=TTL_SECONDS)
+        await harness.pass_time(TTL_SECONDS * 0.2)
+
+        assert named((await self.have(store, "b")).history) == ["a"]
+
     async def test_s11_bounded(self, store: Store) -> None:
         """The oldest turns leave when the bound is passed; the newest stays, however large."""
         for number in range(12):
