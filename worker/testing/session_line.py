@@ -139,6 +139,17 @@ class SessionLine(SessionCase):
         assert (await self.run_of(store, "b", place=3.0)).session is not None
         await self.busy(store, "gone", place=2.0)
 
+    async def test_s07_pruned(self, store: Store) -> None:
+        """Whoever waits for a session keeps the place, also when nothing was said in it yet."""
+        first = await self.run_of(store, "first", place=1.0)
+        await self.busy(store, "second", place=2.0)
+        await store.finish(first, [], done(first))
+
+        await store.prune(older_than_seconds=self.lease_seconds)
+
+        await self.busy(store, "third", place=3.0)
+        assert (await self.run_of(store, "second", place=2.0)).session is not None
+
     async def test_s13_race(self, harness: StoreHarness) -> None:
         """Of many that want a session at once one gets it; all others wait, each in its place."""
         stores = [await harness.open() for _ in range(4)]

@@ -1,14 +1,11 @@
-"""The part of the contract of a store that is about forgetting (J8, J20, and the line of S7)."""
+"""The part of the contract of a store that is about forgetting (J8, J20)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
-from worker.core.errors import SessionBusy
 from worker.core.task import Result
-from worker.store.port import Run, SessionClaim, Store
+from worker.store.port import Store
 from worker.testing.harness import StoreHarness
 from worker.testing.store_case import StoreCase, note
 
@@ -74,27 +71,3 @@ class StorePruning(StoreCase):
 
         assert await store.prune(older_than_seconds=0, kept=kept) == 0
         assert (await store.open("t", owner="w2", lease_seconds=1)).events == (note(0),)
-
-    async def test_s07_prune_keeps_the_line(self, store: Store) -> None:
-        """Whoever waits for a session keeps the place, also when nothing was said in it yet."""
-
-        async def have(run_id: str, place: float) -> Run:
-            opened = await store.open(
-                run_id,
-                owner="w1",
-                lease_seconds=self.lease_seconds,
-                session=SessionClaim("s", place=place),
-            )
-            assert opened.run is not None
-            return opened.run
-
-        first = await have("first", 1.0)
-        with pytest.raises(SessionBusy):
-            await have("second", 2.0)
-        await store.finish(first, [], Result(task_id="first", status="completed"))
-
-        await store.prune(older_than_seconds=self.lease_seconds)
-
-        with pytest.raises(SessionBusy):
-            await have("third", 3.0)
-        assert (await have("second", 2.0)).session is not None
