@@ -30,7 +30,7 @@ lint: setup ## Ruff, the formatter and mypy
 	@$(BIN)/mypy
 
 unit: setup ## The unit tests alone
-	@$(PYTEST) $(UNIT) -q -n 4 $(ARGS)
+	@$(PYTEST) $(UNIT) -q -n 3 --dist loadgroup $(ARGS)
 
 test-versions: ## The unit tests on each other Python >= 3.11 here, asyncio in debug mode
 	@scripts/test-versions.sh $(UNIT) -q -n 2 -o asyncio_debug=true $(ARGS)
