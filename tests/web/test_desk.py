@@ -10,6 +10,7 @@ from tests.web.house import NOW, House, calls, started
 from worker.core.conversation import SessionOptions
 from worker.core.errors import QueueUnavailable, StoreUnavailable
 from worker.core.events import Parked
+from worker.core.task import Result
 from worker.queues.port import Ticket
 from worker.store.port import SessionClaim
 from worker.web import bounds
@@ -99,6 +100,28 @@ async def test_a_cancel_lets_the_next_of_the_session_come(inside, desk, monkeypa
 
     assert (view.status, view.place) == ("finished", "done")
     assert await inside.queue.state("next") == ("parked" if is_away else "ready")
+
+
+async def test_a_task_that_ends_while_it_is_looked_at_is_not_finished_without_a_result(
+    inside, desk, monkeypatch
+):
+    """Whoever waits for `finished` and reads the result must find one."""
+    await inside.queue.put(Ticket("t", BODY))
+    lease, run = await inside.claim(), await inside.begin("t")
+    reading = inside.store.result
+
+    async def just_before_the_end(task_id):
+        found = await reading(task_id)
+        if not run.closing:
+            await inside.store.finish(run, [], Result(task_id, "completed"))
+            await inside.queue.ack(lease)
+        return found
+
+    monkeypatch.setattr(inside.store, "result", just_before_the_end)
+    first, second = await desk.look("t"), await desk.look("t")
+
+    assert (first.status, first.result) == ("running", None)
+    assert (second.status, second.result.status) == ("finished", "completed")
 
 
 async def test_taken_up_while_it_is_cancelled(inside, desk, monkeypatch):

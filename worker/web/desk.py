@@ -178,13 +178,14 @@ class Desk:
 
         `with_steps` reads the events of its run as well, those that no look has read before.
         """
+        # Before the journal is: by the time a queue calls a task done, its result is there.
+        place = await self._queue.place(task_id)
         if with_steps:
             run, steps = await self._counts.look(task_id)
         else:
             run, steps = await self._journal.view(task_id, after_seq=BEYOND_ALL_EVENTS), None
         result = run.result if run else None
         result = result or await self._journal.result(task_id)
-        place = await self._queue.place(task_id)
         word = place.state if place is not None else None
         if result is not None:
             return TaskView(task_id, FINISHED, word, run, result, steps=steps)
