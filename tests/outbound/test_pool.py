@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from worker.http import HttpClient
+from tests.outbound.faulty import Exchange, faulty
+from worker.http import HttpClient, HttpOptions
 from worker.outbound.pool import PoolRules, WatchedPool
 from worker.telemetry.signals import ClientRecycled
 
@@ -142,6 +143,33 @@ async def test_trace_that_the_caller_set_is_kept():
     await pool.handle_async_request(request)
 
     assert only.seen[0].headers["traceparent"] == "own"
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+async def test_a_client_tells_the_trace_as_the_pool_does(transport):
+    """Also on its short way to the socket: to listed hosts, once, and what the caller set wins."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.reply()
+
+    offered = {"traceparent": "ours", "baggage": "user=1"}
+    told = []
+    async with faulty(script) as server:
+        for hosts, headers in (
+            ({"127.0.0.1"}, {}),
+            ({"127.0.0.1"}, {"TraceParent": "own"}),
+            ((), {}),
+        ):
+            options = HttpOptions(transport=transport, trace_hosts=frozenset(hosts))
+            client = HttpClient(options, trace_headers=lambda: offered)
+            await client.request("GET", server.url, headers=headers)
+            await client.aclose()
+        for exchange in server.requests:
+            head = exchange.head.decode().lower()
+            told.append((head.count("traceparent:"), exchange.header("traceparent")))
+            assert "baggage" not in head
+
+    assert told == [(1, "ours"), (1, "own"), (0, None)]
 
 
 async def test_client_tells_that_it_was_recycled(monkeypatch):

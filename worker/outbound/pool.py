@@ -95,8 +95,8 @@ class WatchedPool(httpx.AsyncBaseTransport):
         say nothing that we do not know, cost as much as aiohttp's sending does.
         """
         if sending.url.host in self._rules.trace_hosts:
-            offered = self._rules.trace_headers()
-            sending.headers += [(name, offered[name]) for name in TRACE_HEADERS if name in offered]
+            own = {name.lower() for name, _ in sending.headers}
+            sending.headers += [pair for pair in self._trace() if pair[0] not in own]
 
         def send(via: httpx.AsyncBaseTransport) -> Awaitable[aiohttp.ClientResponse]:
             assert isinstance(via, PatientTransport)
@@ -132,10 +132,13 @@ class WatchedPool(httpx.AsyncBaseTransport):
         await self._close([*self._retired, self._pool])
 
     def _add_trace(self, request: httpx.Request) -> None:
+        for name, value in self._trace():
+            if name not in request.headers:
+                request.headers[name] = value
+
+    def _trace(self) -> list[tuple[str, str]]:
         offered = self._rules.trace_headers()
-        for name in TRACE_HEADERS:
-            if name in offered and name not in request.headers:
-                request.headers[name] = offered[name]
+        return [(name, offered[name]) for name in TRACE_HEADERS if name in offered]
 
     def _count_pool_timeout(self, pool: _Pool, number: int) -> None:
         if pool is not self._pool:
