@@ -5,6 +5,10 @@ BIN    := $(VENV)/bin
 # Compiled test files are kept, whatever the shell says: to rewrite all asserts takes seconds.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 UNIT   := -m "not system and not slow and not timing"
+WHOLE  := -m "(system or slow) and not timing"
+TIMING := -m timing
+# Where ARGS name tests, a part may have none of them.
+OR_NONE := || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check lint unit test-versions bench image image-check fresh-check lock format clean
@@ -20,7 +24,9 @@ run: setup ## Show a whole worker at work, without a key or a network
 
 test: setup ## All tests (STRICT=1: a missing server is a failure, not a skip)
 	@scripts/test-needs.sh
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) $(UNIT) -n 3 --dist loadgroup $(ARGS) $(OR_NONE)
+	@$(PYTEST) $(WHOLE) -n 2 --dist loadfile $(ARGS) $(OR_NONE)
+	@$(PYTEST) $(TIMING) $(ARGS) $(OR_NONE)
 
 check: lint unit ## Before each commit: lint and the unit tests, in under a minute
 
