@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from select import select
 
 import pytest
 
 from tests.running.waits import ASKS, decide, last_words, refunding, until
 from worker import Job, Task, tool
+from worker.cli.asking import _answer as answer_of
 from worker.cli.consent import Consent
 from worker.model.scripted import answer, calls
+from worker.web.stream import follow
 
 TASK = Task("t", "refund CN1")
 
@@ -82,6 +85,39 @@ async def test_the_person_at_the_terminal_is_asked(start, monkeypatch, typed, ra
     assert (result.status, made) == ("completed", ran)
     assert 'refund {"amount": 20, "order": "CN1"}' in shown.replace("\r\n", "")
     assert "allow this call? [y/N]" in shown
+
+
+async def test_the_question_is_the_last_thing_on_the_screen(start, monkeypatch):
+    """The steps that led to it stand above it, not over it, however late they are read."""
+
+    async def late(*arguments, **options):
+        await asyncio.sleep(0.05)
+        yield None  # what a look finds that began before the run was parked
+        async for update in follow(*arguments, **options):
+            yield update
+
+    monkeypatch.setattr("worker.web.stream.follow", late)
+    master, slave = os.openpty()
+    with os.fdopen(slave, "r", closefd=False) as keys, os.fdopen(slave, "w") as screen:
+        monkeypatch.setattr("sys.stdin", keys)
+        monkeypatch.setattr("sys.stderr", screen)
+        async with start(ASKS, answer("ok"), tools=[refunding([])], running=False) as worker:
+            asking = asyncio.create_task(answer_of(worker, TASK, None))
+            shown = ""
+
+            def asked():
+                nonlocal shown
+                shown += os.read(master, 10_000).decode() if select([master], [], [], 0)[0] else ""
+                return "[y/N]" in shown
+
+            await until(asked)
+            os.write(master, b"y\n")
+            assert (await asking).status == "completed"
+
+    os.close(master)
+    before, _, after = shown.partition("loopworker: allow this call? [y/N] ")
+    assert "Waiting: a person has to approve" in before
+    assert after == ""
 
 
 async def test_a_shared_store_is_waited_on(start, capsys):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from worker.cli.consent import Consent
     from worker.configuration import Loaded
     from worker.core.task import Result, Task
+    from worker.store.port import Journal
 
 ASK_EPILOG = """\
 Needs a model: LOOPWORKER_MODEL_URL (or OPENAI_BASE_URL), LOOPWORKER_MODEL, LOOPWORKER_API_KEY (or
@@ -122,11 +123,16 @@ def adjusted(loaded: Loaded, *, tools: str | None, keeps: bool = False) -> Loade
 
 async def _answer(worker: Worker, task: Task, history: list[dict[str, Any]] | None) -> Result:
     await worker.start(claim=False)
-    watching = asyncio.create_task(_show(worker, task.id)) if sys.stderr.isatty() else None
+    consent, progress = _consent_of(worker), Progress(worker.store, task.id)
+    watching = asyncio.create_task(progress.show()) if sys.stderr.isatty() else None
+
+    async def parked(task_id: str) -> None:
+        if watching is not None:
+            await progress.caught_up()
+        await consent(task_id)
+
     try:
-        result = await worker.ask(
-            task, history=history, waiting=_say_waiting, parked=_consent_of(worker)
-        )
+        result = await worker.ask(task, history=history, waiting=_say_waiting, parked=parked)
         if watching is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(watching, 1.0)
@@ -150,13 +156,36 @@ def _say_waiting() -> None:
     tell("loopworker: another task has this session; waiting for it to end")
 
 
-async def _show(worker: Worker, task_id: str) -> None:
-    from worker.web.stream import follow
+class Progress:
+    """Tells on stderr what the run of one task does, and knows whether all of it is told."""
 
-    paint = Paint(sys.stderr)
-    async for update in follow(worker.store, task_id, hint=_quickly):
-        if update is not None and not update.is_final:
-            tell(paint(update.content, "dim"))
+    def __init__(self, journal: Journal, task_id: str) -> None:
+        self._journal = journal
+        self._task_id = task_id
+        self._looks = 0  # that found nothing new
+        self._looked = asyncio.Event()
+
+    async def show(self) -> None:
+        """Tell each step until the run has ended."""
+        from worker.web.stream import follow
+
+        paint = Paint(sys.stderr)
+        async for update in follow(self._journal, self._task_id, hint=_quickly):
+            if update is None:
+                self._looks += 1
+                self._looked.set()
+            elif not update.is_final:
+                tell(paint(update.content, "dim"))
+
+    async def caught_up(self, *, seconds: float = 1.0) -> None:
+        """Wait, so long at most, until everything journaled before this call is on the screen."""
+        # Of the looks that find nothing the first may have begun earlier; the second has not.
+        enough = self._looks + 2
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._looks < enough:
+                    self._looked.clear()
+                    await self._looked.wait()
 
 
 async def _quickly(task_id: str, seconds: float) -> None:
