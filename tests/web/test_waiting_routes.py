@@ -89,6 +89,28 @@ async def test_a_decision_that_does_not_count(house, client, change, status, fie
     assert await house.queue.state("a/b") == "parked"
 
 
+async def test_what_a_decision_lacks_is_named(client):
+    """All of it at once, and where to find it."""
+    answer = await client.post("/v1/tasks/a/approvals", json={"approved": True})
+    error = answer.json()["error"]
+
+    assert (answer.status_code, error["field"]) == (422, "by")
+    assert error["message"].startswith("by, digest: missing")
+    assert "GET /v1/approvals" in error["message"]
+
+
+async def test_the_address_of_a_decision_shows_what_waits_there(house, client):
+    """The calls of that task alone, and of jobs none: nobody can allow those."""
+    await park(house, expectation(), expectation("job", call_id="call_1"))
+    await park(house, expectation(task_id="c"))
+    shown = (await client.get("/v1/tasks/a/b/approvals")).json()["approvals"]
+
+    assert [(each["task"], each["call"], each["digest"]) for each in shown] == [
+        ("a/b", "call_0", DIGEST)
+    ]
+    assert (await client.get("/v1/tasks/nobody/approvals")).status_code == 404
+
+
 async def test_nothing_waits(house, client):
     """A task that is unknown is 404; a call that waits no longer is 410."""
     await park(house, expectation())

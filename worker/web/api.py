@@ -82,6 +82,7 @@ def routes_of(parts: ApiParts) -> list[Route]:
     return [
         Route("/v1/tasks", api.submit, methods=["POST"]),
         *WaitingRoutes(parts.desk.waiting).routes(),
+        Below("/v1/tasks/{task_id:path}/approvals", api.approvals, methods=["GET"]),
         Below("/v1/tasks/{task_id:path}/events", api.watch, methods=["GET"]),
         Route("/v1/tasks/{task_id:path}", api.look, methods=["GET"]),
         Route("/v1/tasks/{task_id:path}", api.cancel, methods=["DELETE"]),
@@ -126,6 +127,15 @@ class Api:
         """GET /v1/tasks/{id}: where it is, and its result."""
         view = await self._desk.look(request.path_params["task_id"], with_steps=True)
         return reply(view.to_wire()) if view else _no_task()
+
+    async def approvals(self, request: Request) -> Response:
+        """GET /v1/tasks/{id}/approvals: the calls of this task that wait for a person."""
+        task_id = request.path_params["task_id"]
+        view = await self._desk.look(task_id)
+        if view is None:
+            return _no_task()
+        calls = [each for each in view.waiting if each["kind"] == "approval"]
+        return reply({"approvals": [{"task": task_id, **each} for each in calls]})
 
     async def cancel(self, request: Request) -> Response:
         """DELETE /v1/tasks/{id}: 200 when it is over, 202 when its worker will see it soon."""

@@ -43,6 +43,7 @@ class WaitingRoutes:
     async def decide(self, request: Request) -> Response:
         """POST /v1/tasks/{id}/approvals: approve or deny one call, by the digest of its arguments."""
         given = await read_object(request)
+        _all_there(given)
         approved = given.get("approved")
         if not isinstance(approved, bool):
             raise Refusal(422, "approved: must be true or false", field="approved")
@@ -71,6 +72,14 @@ class WaitingRoutes:
             raise Refusal(refused.code, str(refused), field="handle") from None
         known = {"expected": reported.is_expected}
         return reply({"handle": handle, **known}, code=202 if reported.is_new else 200)
+
+
+def _all_there(given: Mapping[str, Any]) -> None:
+    missing = [name for name in ("approved", "by", "digest") if given.get(name) is None]
+    if missing:
+        known = '"call" and "digest" stand in GET /v1/approvals'
+        needed = f'needed are "approved" (true or false), "by" and "digest"; {known}'
+        raise Refusal(422, f"{', '.join(missing)}: missing; {needed}", field=missing[0])
 
 
 def _text(given: Mapping[str, Any], name: str, *, most: int, needed: bool = True) -> str:
