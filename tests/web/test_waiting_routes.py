@@ -119,6 +119,7 @@ async def test_nothing_waits(house, client):
     over = await client.post("/v1/tasks/a/b/approvals", json=YES)
 
     assert (unknown.status_code, over.status_code) == (404, 410)
+    assert "waits no longer: its task went on or ended" in over.json()["error"]["message"]
     assert (await client.get("/v1/approvals")).json() == {"approvals": []}
 
 

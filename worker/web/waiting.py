@@ -97,9 +97,13 @@ class WaitingDesk:
                 f" {decision.digest[:100]}: look at them again",
             )
         posted = await self._mail.read([call.address])
-        if not posted and (call.answered or self._now() >= call.expires_at):
+        if not posted and self._now() >= call.expires_at:
             until = rfc3339(call.expires_at)
             raise NotAccepted(410, f"call {call.call_id} waited until {until} and no longer")
+        if not posted and call.answered:
+            raise NotAccepted(
+                410, f"call {call.call_id} waits no longer: its task went on or ended"
+            )
         receipt = await self._mail.post(call.address, _said(call, decision))
         said = json.loads(receipt.posted.body)
         if said["approved"] is not decision.approved:
