@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 from worker.core.errors import ConfigError
 from worker.core.prices import FORM
-from worker.fallbacksettings import check_url
+from worker.fallbacksettings import check_url, http_parts
 from worker.guardsettings import GuardSettings
 from worker.loopsettings import steps_most
 from worker.mcpsettings import McpServerSettings, dependency_of, setting_of
@@ -125,11 +123,8 @@ def _check_mcp(name: str, server: McpServerSettings) -> None:
 
 def _check_mcp_url(name: str, url: str) -> None:
     """Operations may name private addresses, unlike a model; but none where no server can be."""
-    parts = None
-    with contextlib.suppress(ValueError):  # a bracket that nothing closes, a port of letters
-        parts = urlsplit(url)
-        parts = parts if parts.port != 0 else None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+    parts = http_parts(url)
+    if parts is None or parts.hostname is None:
         raise ConfigError(f"{name}: must be an http(s) URL such as https://example.com/mcp")
     key = f"put the key into {name.removesuffix('URL')}HEADERS__AUTHORIZATION, not into the URL"
     _require(not parts.username and not parts.password, f"{name}: {key}")

@@ -147,14 +147,22 @@ def _causes(entry: str, words: Iterable[str] | None) -> frozenset[str]:
     return wanted
 
 
-def check_url(url: str, *, what: str) -> SplitResult:
-    """Take the URL of a model server apart. Raises ConfigError that says what is no such URL."""
-    with contextlib.suppress(ValueError):  # a bracket that nothing closes, a port of letters
+def http_parts(url: str) -> SplitResult | None:
+    """Take a URL apart at which an HTTP server can be; None for any other text."""
+    with contextlib.suppress(ValueError):  # a bracket that nothing closes, a port that is none
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            if parts.path.rstrip("/").endswith(_ROUTE):
-                raise ConfigError(f"{what}: leave {_ROUTE} out; it is put after the base URL")
             return parts
+    return None
+
+
+def check_url(url: str, *, what: str) -> SplitResult:
+    """Take the URL of a model server apart. Raises ConfigError that says what is no such URL."""
+    parts = http_parts(url)
+    if parts is not None:
+        if parts.path.rstrip("/").endswith(_ROUTE):
+            raise ConfigError(f"{what}: leave {_ROUTE} out; it is put after the base URL")
+        return parts
     shown = _ACCOUNT.sub("//", url)[:80]  # without a password
     raise ConfigError(f"{what}: {shown!r} is not an http(s) URL such as https://api.openai.com/v1")
 

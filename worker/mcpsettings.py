@@ -28,12 +28,22 @@ def setting_of(server: str) -> str:
     return f"LOOPWORKER_MCP__{server.upper()}"
 
 
+def _json(text: str) -> Any:
+    """Read JSON of the environment; the message repeats nothing of it, for it may be secret."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"is no JSON: {error}") from None
+
+
 def _words(value: Any) -> Any:
     """Accept a list, a JSON list, or words as a shell would split them."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
-        return json.loads(value)
+        return _json(value)
     return shlex.split(value)
 
 
@@ -42,7 +52,7 @@ def _pairs(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("{"):
-        return json.loads(value)
+        return _json(value)
     pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
     if not all(sign for _, sign, _ in pairs):
         # Without the value: it may be a secret.

@@ -29,6 +29,9 @@ _TABLES: Mapping[tuple[str, str], Callable[[str], str]] = {
     ("mcp", "env"): str,
     ("mcp", "headers"): lambda name: name.replace("_", "-"),
 }
+_KEY = "[key]"  # how pydantic marks that the name of a section is wrong, not its contents
+_NAMES = "write a letter, then at most 31 letters, digits, - and _"
+_NAME_CHARS_MAX = 80  # of one that somebody made up
 _PLAIN = {  # what pydantic says of these is about Python
     "dict_type": "is a group of sections; write [GROUP.NAME] in the file, its settings below",
     "model_type": "is a section; write [SECTION] in the file, its settings below",
@@ -90,6 +93,9 @@ def explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> s
             where = f" ({where})" if where.startswith("file") else ""
             lines.append(f"{variable_of(place)}{where}: no such setting{_meant(place)}")
             continue
+        if place[-1] == _KEY:
+            lines.append(f"{_shortened(place[:-1])}: is no name; {_NAMES}")
+            continue
         source = sources.get(place, "")
         where = f" ({source})" if source.startswith("file") else ""
         secret = is_secret(place)
@@ -99,6 +105,11 @@ def explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> s
         wrong = f"must be {wanted}" if wanted else plain
         lines.append(f"{variable_of(place)}{where}: {wrong}{shown}")
     return "\n".join(lines)
+
+
+def _shortened(place: tuple[str, ...]) -> str:
+    name = variable_of(place)
+    return name if len(name) <= _NAME_CHARS_MAX else f"{name[:_NAME_CHARS_MAX]}…"
 
 
 def _meant(place: tuple[str, ...]) -> str:
@@ -116,7 +127,12 @@ def _wanted(place: tuple[str, ...]) -> str | None:
     """Say in plain words what a setting takes; None where that is left to pydantic."""
     field = _field(place)
     kind = str(field.annotation) if field is not None else ""
-    if field is None or "tuple" in kind or ("str" in kind.lower() and "Literal" not in kind):
+    if (
+        field is None
+        or "tuple" in kind
+        or "dict" in kind
+        or ("str" in kind.lower() and "Literal" not in kind)
+    ):
         return None
     for choice in (field.annotation, *get_args(field.annotation)):  # or a choice or None
         if get_origin(choice) is Literal:

@@ -80,6 +80,8 @@ def test_secrets_are_taken_out_of_whatever_is_logged():
         ({}, "needs LOOPWORKER_MCP__X__COMMAND"),
         ({"COMMAND": "a", "URL": "http://127.0.0.1/"}, "and not both"),
         ({"URL": "ftp://example.com/"}, r"must be an http\(s\) URL"),
+        ({"URL": "http://example.com:99999/mcp"}, r"must be an http\(s\) URL"),
+        ({"URL": "http://example.com:port/mcp"}, r"must be an http\(s\) URL"),
         ({"URL": "http://user:pass@example.com/"}, "put the key into .*HEADERS"),
         ({"URL": "http://169.254.169.254/mcp"}, "metadata"),
         ({"URL": "http://[fe80::1]/mcp"}, "metadata"),
@@ -92,6 +94,10 @@ def test_secrets_are_taken_out_of_whatever_is_logged():
         ({"COMMAND": "a", "ENV__X": "a\0b"}, "NUL"),
         ({"COMMAND": "a", "RESTART_SECONDS": "90"}, "RESTART_SECONDS_MAX"),
         ({"COMMAND": "a", "EFFECTS": "x=maybe"}, "LOOPWORKER_MCP__X__EFFECTS"),
+        ({"COMMAND": "a", "EFFECTS": "read"}, "EFFECTS: must be name=value, .*, got 'read'"),
+        ({"COMMAND": "a", "EFFECTS": '{"a":1'}, "EFFECTS: is no JSON: "),
+        ({"COMMAND": "a", "ARGS": "[" * 100_000}, "ARGS: is nested too deeply"),
+        ({"COMMAND": "a", "STUBS": '{"a":' * 100_000}, "STUBS: is nested too deeply"),
         ({"COMMAND": "a", "COMMADN": "b"}, "did you mean LOOPWORKER_MCP__X__COMMAND"),
     ],
 )
@@ -128,3 +134,13 @@ def test_each_server_has_a_guard_of_its_own():
     assert policies["mcp_a"].limit == 2
     assert policies["mcp_b"].fail_max == 9
     assert policies["mcp_b"].limit == default_policy(settings.guard).limit
+
+
+def test_a_name_that_no_server_may_have_is_said():
+    """In plain words, and shown in part: it is as long as somebody made it."""
+    with pytest.raises(ConfigError) as hit:
+        load({f"LOOPWORKER_MCP__{'X' * 5000}__COMMAND": "a"})
+    said = str(hit.value)
+    assert said.startswith("LOOPWORKER_MCP__XXXX")
+    assert said.endswith("X…: is no name; write a letter, then at most 31 letters, digits, - and _")
+    assert len(said) < 250
