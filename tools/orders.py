@@ -1,10 +1,12 @@
 """A tool on a database, and a write that a person allows and that happens once, come what may.
 
 `LOOPWORKER_ORDERS_DB` is a SQLite file; one with a few example orders is made where there is none.
+Unset, it lies in the folder for temporary files, and every checkout has its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import tempfile
@@ -96,7 +98,8 @@ def submit_refund(ctx: ToolContext, order_id: OrderId, amount: Amount) -> dict[s
             raise ToolError(f"there is no order {order_id}")
         left = order["amount_cents"] - _refunded(database, order_id)
         if cents > left:
-            raise ToolError(f"at most {_money(left)} {order['currency']} can be refunded")
+            whole, currency = _money(order["amount_cents"]), order["currency"]
+            raise ToolError(f"at most {_money(left)} of {whole} {currency} can still be refunded")
         row = (key, f"R{uuid.uuid4().hex[:12].upper()}", order_id, cents)
         database.execute("INSERT INTO refunds VALUES (?, ?, ?, ?)", row)
         made = _refund(database, key)
@@ -132,7 +135,9 @@ def _path() -> Path:
         return Path(named)
     folder = Path(tempfile.gettempdir()) / f"loopworker-examples-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    return folder / "orders.db"
+    # What was refunded in one checkout is no surprise in the next.
+    checkout = hashlib.sha256(os.fsencode(Path(__file__).resolve().parent)).hexdigest()
+    return folder / f"orders-{checkout[:12]}.db"
 
 
 def _order(database: sqlite3.Connection, order_id: str) -> sqlite3.Row | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import orders
 from tools.orders import get_order_detail, submit_refund
 from worker import ToolContext, ToolError
 
@@ -90,7 +91,7 @@ def test_no_more_than_the_order_is_refunded(shop: Path):
     """The limit holds over several refunds, and a refused one leaves nothing behind."""
     submit_refund(ToolContext(idempotency_key="k1"), ORDER, 300)
 
-    with pytest.raises(ToolError, match=r"at most 99\.00 CNY can be refunded"):
+    with pytest.raises(ToolError, match=r"at most 99\.00 of 399\.00 CNY can still be"):
         submit_refund(ToolContext(idempotency_key="k2"), ORDER, 99.01)
     with pytest.raises(ToolError, match="more than two decimals"):
         submit_refund(ToolContext(idempotency_key="k3"), ORDER, 1.005)
@@ -120,3 +121,15 @@ def test_many_workers_share_one_shop(shop: Path):
 
     assert sum(made) == 3
     assert refunds(shop) == [(ORDER, 10000)] * 3
+
+
+def test_every_checkout_has_a_shop_of_its_own(tmp_path, monkeypatch):
+    """Where no file is named, what was refunded in one clone is not missing in the next."""
+    monkeypatch.delenv("LOOPWORKER_ORDERS_DB")
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    places = {orders._path()}
+    monkeypatch.setattr(orders, "__file__", str(tmp_path / "other" / "tools" / "orders.py"))
+    places.add(orders._path())
+
+    assert len(places) == 2
+    assert all(tmp_path in each.parents and each.parent.is_dir() for each in places)
