@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -22,6 +23,7 @@ from worker.model.offline import OfflineModel
 from worker.model.port import ModelRequest, OfferedTool
 from worker.telemetry.tell import Telemetry
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 SCHEMA = {"type": "object", "properties": {"symbol": {"type": "string"}}, "required": ["symbol"]}
 TOOL = {
     "type": "function",
@@ -270,6 +272,16 @@ def test_command_serves_until_it_is_told_to_stop():
 
     assert models == ["offline-stand-in"]
     assert code in (0, -15)
+
+
+def test_command_in_a_python_without_the_packages():
+    """A newcomer's own Python finds the file in the checkout: one line says what to do."""
+    command = [sys.executable, "-S", "-m", "worker.model.offline"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=CHECKOUT)
+
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
+    assert "uvicorn is not installed" in ran.stderr
+    assert ".venv/bin/python -m worker.model.offline" in ran.stderr
 
 
 async def test_stopped_server_is_gone():

@@ -14,17 +14,25 @@ import contextlib
 import itertools
 import json
 import socket
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
+except ModuleNotFoundError as missing:
+    if __name__ != "__main__":
+        raise
+    # Any Python finds this file in a checkout; only that of the environment has the packages.
+    python = ".venv/bin/python -m worker.model.offline"
+    sys.exit(f"{missing.name} is not installed for {sys.executable}: make setup, then {python}")
 
 from worker.core.steps import tokens_in
 from worker.model.standin.rules import respond
