@@ -9,6 +9,7 @@ import pytest
 from tests.system.test_endings import runs_by_reason
 from worker.core.wireformat import rfc3339
 
+HEARD = ("cancelling", "finished")  # a worker may be done before the answer to the cancel is made
 SOON = 4.0  # seconds: one, on a quiet machine; the next renewal of the lease would be at ten
 
 
@@ -22,7 +23,7 @@ async def called_off(site, process, task_id, *, within=SOON):
     from worker.cli.remote import Remote
 
     view = Remote(process.http, token=None).call("DELETE", f"/v1/tasks/{task_id}")
-    assert view["status"] == "cancelling"
+    assert view["status"] in HEARD
     return await site.result(task_id, within=within)
 
 
@@ -50,7 +51,8 @@ async def test_the_command_cancels_a_running_read(site):
     done = await site.run("cancel", "t", HTTP=process.http)
     result = await site.result("t", within=SOON)
 
-    assert (done.returncode, done.stdout) == (0, "t: cancelling\n")
+    assert done.returncode == 0
+    assert done.stdout in [f"t: {status}\n" for status in HEARD]
     assert (result.status, sources(result)) == ("cancelled", [("hold", "skipped")])
 
 
@@ -63,7 +65,8 @@ async def test_a_cancel_is_heard_by_the_worker_that_has_the_task(site):
     done = await site.run("cancel", "t")
     result = await site.result("t", within=SOON)
 
-    assert (done.returncode, done.stdout) == (0, "t: cancelling\n")
+    assert done.returncode == 0
+    assert done.stdout in [f"t: {status}\n" for status in HEARD]
     assert (result.status, sources(result)) == ("cancelled", [("hold", "skipped")])
 
 
