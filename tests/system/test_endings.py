@@ -7,7 +7,7 @@ import json
 import re
 import time
 
-from tests.system.processes import ROOT
+from tests.system.processes import ROOT, until
 
 LONG = ", ".join(f"look {letter}" for letter in "abcdefghijkl")
 PRICES = {"MODEL": "plan", "PRICES": "plan=1000/2000"}  # 10 and 5 tokens a reply: 0.02
@@ -26,10 +26,18 @@ def symptoms(page: str) -> dict[str, int]:
 
 
 async def counted(process, expected: dict[str, int]) -> str:
-    """Hold the runs that were counted against what was expected, and return the page."""
-    page = process.ask("/metrics")[1]
-    assert runs_by_reason(page) == expected
-    return page
+    """Hold the runs that were counted against what was expected, and return the page.
+
+    A run is counted just after its result can be read, so this waits until as many are there.
+    """
+
+    def page() -> str | None:
+        text: str = process.ask("/metrics")[1]
+        return text if sum(runs_by_reason(text).values()) >= sum(expected.values()) else None
+
+    counts = await until(page, within=5, what="the ends to be counted")
+    assert runs_by_reason(counts) == expected
+    return counts
 
 
 async def test_two_empty_results_end_as_no_information(site):
@@ -192,4 +200,4 @@ async def test_an_answer_out_of_nothing_is_diagnosed(site):
     assert [sign.symptom for sign in sick.diagnosis] == ["no_call"]
     assert sick.diagnosis[0].hint.startswith("get_current_time fits the question")
     assert sound.diagnosis == ()
-    assert symptoms(process.ask("/metrics")[1]) == {"no_call": 1}
+    assert symptoms(await counted(process, {"completed": 2})) == {"no_call": 1}

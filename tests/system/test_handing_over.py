@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+from tests.system.processes import until
+from tests.system.test_endings import counted
+
 RULES = '''
 from worker import handoff_rule
 
@@ -61,7 +64,7 @@ async def test_worker_hands_a_run_over_by_a_rule_of_a_file(site):
     watched = await site.run("watch", "case")
     status = await site.run("status", "case")
     await process.said("handoff.rule_broken")
-    page = process.ask("/metrics")[1]
+    await counted(process, {"handoff": 2, "completed": 1})
 
     assert (case.status, case.handoff.rule, case.handoff.tool) == ("handoff", "risk", "look")
     assert case.handoff.reason == "level 5 in tool:look"
@@ -72,9 +75,12 @@ async def test_worker_hands_a_run_over_by_a_rule_of_a_file(site):
     assert site.effects("book") == ["book b"]
     assert "Handed over to a person: level 5 in tool:look" in watched.stderr
     assert (watched.returncode, status.returncode) == (3, 3)
-    assert 'loopworker_runs_total{reason="handoff",status="success"} 2.0' in page
-    await process.said("agent.loop.end")
-    ends = [line for line in process.lines() if line.get("handoff_rule") == "risk"]
+
+    def by_rule() -> list[dict]:
+        return [line for line in process.lines() if line.get("handoff_rule") == "risk"]
+
+    await until(lambda: len(by_rule()) >= 2, within=5, what="the ends to be logged")
+    ends = by_rule()
     assert [(e["event"], e["status"], e["final_status"]) for e in ends] == [
         ("agent.loop.end", "handoff", "success")
     ] * 2
