@@ -15,8 +15,8 @@ compile() {
         --generate-hashes --no-emit-index-url --no-header "$@"
 }
 
-compile pyproject.toml --extra otlp --extra mcp --extra fast --output-file requirements.lock
-compile pyproject.toml --extra otlp --extra mcp --extra fast --group dev \
+compile pyproject.toml --all-extras --output-file requirements.lock
+compile pyproject.toml --all-extras --group dev \
     --constraints requirements.lock --output-file requirements-dev.lock
 compile --group build --constraints requirements-dev.lock --output-file requirements-build.lock
 echo "Wrote requirements.lock, requirements-dev.lock and requirements-build.lock."

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.servers.server import free_port
 from tests.system.planmodel import PlanModel
 from worker.core.task import Result
 from worker.queues import open_queue
@@ -48,12 +48,6 @@ async def until(
             return value
         assert time.monotonic() < ends, f"not within {within:g} s: {what}"
         await asyncio.sleep(0.02)
-
-
-def free_port() -> int:
-    """Find a port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import oteltap
 import pytest
 
+from tests.servers.server import free_port
 from tests.telemetry.scripted import captured, tell_run
 from worker.telemetry import signals as s
 from worker.telemetry.metrics import Metrics
@@ -19,13 +20,6 @@ from worker.telemetry.tell import Telemetry
 from worker.telemetry.tracing import build_tracing
 
 SPANS_PER_RUN = 11  # delivery, run, three steps, three chats, two tools, ack
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager
