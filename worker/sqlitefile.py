@@ -140,7 +140,6 @@ class SqliteFile:
         work: Bulk,
         argument: Any,
         *,
-        orphaned: Callable[[Any], None] | None = None,
         synced: bool = True,
         at_once: bool = False,
     ) -> asyncio.Future[Any]:
@@ -148,11 +147,11 @@ class SqliteFile:
 
         Arguments of all that wait for the same `work` are given to it together. When the future is
         done, the write outlives this process, and the machine if it is `synced` (and the file is
-        opened so). Cancelled: done or not done, never half; if it was done, `orphaned` is called
-        with the outcome that nobody waited for. `at_once`: it is small, so it may be committed
-        before this returns; then others see it before it is synced.
+        opened so). Cancelled: done or not done, never half; `kept` is for who must know. `at_once`:
+        it is small, so it may be committed before this returns; then others see it before it is
+        synced.
         """
-        job = Job(work, argument, orphaned=orphaned, synced=synced)
+        job = Job(work, argument, synced=synced)
         if not (at_once and self._do_at_once(job)):
             self._jobs.put(job)
         return job.future

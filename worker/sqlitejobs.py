@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 NOT_YET = object()
 
 
 class Job:
     """Work for one caller, in the event loop that asks for it; without `work`, a mere question."""
 
-    __slots__ = ("argument", "committed", "future", "loop", "orphaned", "synced", "work")
+    __slots__ = ("argument", "committed", "future", "loop", "synced", "work")
 
-    def __init__(
-        self,
-        work: Any,
-        argument: Any,
-        *,
-        orphaned: Callable[[Any], None] | None = None,
-        synced: bool = True,
-    ) -> None:
+    def __init__(self, work: Any, argument: Any, *, synced: bool = True) -> None:
         self.work = work
         self.argument = argument
-        self.orphaned = orphaned
         self.synced = synced
         self.committed: Any = NOT_YET  # its outcome, once it only waits for the disk
         self.loop = asyncio.get_running_loop()
@@ -37,11 +30,9 @@ class Job:
 
     def settle(self, outcome: Any) -> None:
         """Tell the caller, in its event loop."""
-        failed = isinstance(outcome, BaseException)
-        if self.future.done():  # the caller was cancelled meanwhile
-            if self.orphaned is not None and not failed:
-                self.orphaned(outcome)
-        elif failed:
+        if self.future.done():
+            return  # the caller was cancelled meanwhile
+        if isinstance(outcome, BaseException):
             self.future.set_exception(outcome)
         else:
             self.future.set_result(outcome)
@@ -80,6 +71,23 @@ class Bell:
     def put_away(self) -> None:
         """Stop listening."""
         self._bells.discard(self)
+
+
+async def kept(outcome: asyncio.Future[T], *, undo: Callable[[T], Awaitable[Any]]) -> T:
+    """Wait for an outcome that somebody has to keep.
+
+    Cancelled: waits for it all the same, has it undone, and raises CancelledError then, so that
+    whoever is told afterwards that it is free finds it free. Cancelled once more, it is left alone.
+    """
+    if outcome.done():
+        return outcome.result()
+    try:
+        return await asyncio.shield(outcome)
+    except asyncio.CancelledError:
+        await asyncio.wait([outcome])
+        if outcome.exception() is None:
+            await undo(outcome.result())
+        raise
 
 
 def settle(jobs: Sequence[Job], outcomes: Sequence[Any]) -> None:

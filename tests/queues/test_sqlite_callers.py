@@ -117,12 +117,20 @@ class HaltingClock:
         return time.time()
 
     async def cancel(self, call: asyncio.Task[Any]) -> None:
-        """Cancel a call while its write waits for this clock."""
+        """Cancel a call while its write waits for this clock; it ends after the write."""
         await asyncio.to_thread(self.asked.wait, 10)
         call.cancel()
+        await asyncio.sleep(0)
+        assert not call.done()
+        self.go_on.set()
         await asyncio.wait([call])
         assert call.cancelled()
-        self.go_on.set()
+
+
+def seen_by_others(rig: Rig, statement: str) -> Any:
+    """What another process would find at this very moment."""
+    with contextlib.closing(sqlite3.connect(rig.file.settings.path)) as other:
+        return other.execute(statement).fetchone()
 
 
 async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
@@ -137,6 +145,7 @@ async def test_a_claim_cancelled_while_it_is_written(rig: Rig) -> None:
     claim = asyncio.create_task(slow.claim(owner="w", lease_seconds=900, wait_seconds=0))
     await clock.cancel(claim)
 
+    assert seen_by_others(rig, "select state from task where id = 't'") == ("ready",)
     (lease,) = await rig.queue.claim(owner="w", lease_seconds=900, wait_seconds=10)
     assert (lease.id, lease.deliveries, lease.handings) == ("t", 1, 2)
     assert told == ["poison"]
@@ -151,6 +160,7 @@ async def test_an_open_cancelled_while_it_is_written(rig: Rig) -> None:
     opening = asyncio.create_task(slow.open("t", owner="w", lease_seconds=900, session=claim))
     await clock.cancel(opening)
 
+    assert seen_by_others(rig, "select state, epoch from run") == ("released", 1)
     with pytest.raises(SessionBusy):
         await rig.store.open("u", owner="x", lease_seconds=5, session=claim)
     opened = await rig.store.open("t", owner="x", lease_seconds=5, session=claim)

@@ -59,8 +59,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sqlitejobs": set(),
     "sqlitesync": set(),
     "sqlitefile": {"core", "sqlitejobs", "sqliteopen", "sqliteschema", "sqlitesync"},
-    "queues": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
-    "store": {"core", "sqlitefile", "sqliteopen", "sqliteschema", "telemetry"},
+    "queues": {"core", "sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema", "telemetry"},
+    "store": {"core", "sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema", "telemetry"},
     "waking": {"core", "queues.port", "store.port"},
     "running": {
         *("core", "guard", "http", "model.port", "registry", "telemetry"),

@@ -35,6 +35,7 @@ from worker.queues.reasons import readable
 from worker.queues.sqlite_changes import PRUNE_BATCH, Rows
 from worker.queues.sqlite_rows import NEVER, Claimed, lease_key, place_of
 from worker.sqlitefile import SqliteFile
+from worker.sqlitejobs import kept
 from worker.sqliteopen import GuardedClock
 
 T = TypeVar("T")
@@ -246,15 +247,8 @@ class SqliteQueue:
         return LeaseLost(f"the lease of task {lease.id} is lost")
 
     async def _claim_once(self, wish: Any) -> Claimed:
-        claiming = self._file.write(
-            self._rows.claim, wish, orphaned=self._hand_back, synced=False, at_once=wish[2] <= FEW
-        )
-        try:
-            claimed: Claimed = await _ours(claiming)
-        except asyncio.CancelledError:
-            if claiming.done() and not claiming.cancelled() and not claiming.exception():
-                self._hand_back(claiming.result())
-            raise
+        claiming = self._file.write(self._rows.claim, wish, synced=False, at_once=wish[2] <= FEW)
+        claimed: Claimed = await _ours(kept(claiming, undo=self._hand_back))
         self._held.update({lease.token: lease for lease in claimed.leases})
         self._tell_dead(claimed.dead)
         return claimed
@@ -264,13 +258,11 @@ class SqliteQueue:
             for told in self._listeners:
                 told(task_id)
 
-    def _hand_back(self, claimed: Claimed) -> None:
+    async def _hand_back(self, claimed: Claimed) -> None:
         self._tell_dead(claimed.dead)
-        for lease in claimed.leases:
-            back = self._file.write(
-                self._rows.nack, (lease_key(lease), 0.0, False, "claim cancelled")
-            )
-            back.add_done_callback(lambda done: done.cancelled() or done.exception())
+        back = [(lease_key(lease), 0.0, False, "claim cancelled") for lease in claimed.leases]
+        writes = [self._file.write(self._rows.nack, wish) for wish in back]
+        await asyncio.gather(*writes, return_exceptions=True)  # else the leases run out
 
     async def _wait(self, bell: Any, seconds: float, version: int) -> None:
         until = time.monotonic() + seconds

@@ -159,7 +159,8 @@ class Journal(Protocol):
     those that it names; a run that changes meanwhile stays. J21 an `append` that is not `synced`
     is fenced, in order and durable as in J3 like any other. J22 `renew_many` and `cancelled_among`
     may be called from the event loop of another thread, and come back while that of the journal is
-    blocked. J23 `cancelled_among` names those of some tasks that were asked to stop.
+    blocked. J23 `cancelled_among` names those of some tasks that were asked to stop. J24 when a
+    cancelled `open` has returned, the run is as free as before.
 
     Where the engine can do that, what is `synced`, a result and a turn outlive the machine too, on
     return, and with them all that was written to the run before.

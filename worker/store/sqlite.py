@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
-from worker.core.errors import IllegalEvent, RunBusy, SessionBusy, SessionConflict
+from worker.core.errors import (
+    IllegalEvent,
+    LeaseLost,
+    RunBusy,
+    SessionBusy,
+    SessionConflict,
+    StoreUnavailable,
+)
 from worker.core.events import Event
 from worker.core.history import RawMessage
 from worker.core.task import Result
 from worker.sqlitefile import SqliteFile
+from worker.sqlitejobs import kept
 from worker.sqliteopen import GuardedClock
 from worker.store import codec, sqlite_sessions
 from worker.store import sqlite_statements as sql
@@ -80,23 +90,18 @@ class SqliteStore:
         run, taken_over = opened
         try:
             events = await self._decode(bodies)
-        except IllegalEvent:
+        except (IllegalEvent, asyncio.CancelledError):
             # Written by a newer worker, perhaps: one that can read it must not wait for our lease.
-            await self.release(run, hold_seconds=0.0)
+            await self._let_go(found)
             raise
         history, unreadable = codec.load_turns(turns)
         return Opened(run, events, None, taken_over, history, unreadable)
 
     def _begin_open(self, wish: Any, *, events_max: int | None) -> Awaitable[Any]:
         # A long journal is read in the thread: the event loop has better things to do.
-        opening = self._file.write(
-            self._open,
-            (*wish, events_max),
-            orphaned=self._release_orphan,
-            synced=False,
-            at_once=events_max is not None,
-        )
-        return ours(opening)
+        at_once = events_max is not None
+        opening = self._file.write(self._open, (*wish, events_max), synced=False, at_once=at_once)
+        return ours(kept(opening, undo=self._let_go))
 
     async def append(self, run: Run, events: Sequence[Event], *, synced: bool = True) -> None:
         """See the port: all of the events, or none."""
@@ -247,16 +252,14 @@ class SqliteStore:
             return codec.decode_all(bodies)
         return await ours(self._file.read(lambda _: codec.decode_all(bodies)))
 
-    def _release_orphan(self, outcome: Any) -> None:
-        # Opened for a caller that was cancelled meanwhile: nobody should wait for that lease.
-        if isinstance(outcome, SessionBusy) or outcome is _LONG:
+    async def _let_go(self, found: Any) -> None:
+        # Opened for a caller that has no use for it: nobody should wait for that lease.
+        if isinstance(found, SessionBusy) or found is _LONG:
             return
-        opened, bodies, _ = outcome
+        opened, bodies, _ = found
         if bodies is not None:
-            run = opened[0]
-            wish = (run.id, run.epoch, run.session, 0.0, None)
-            back = self._file.write(self._release, wish)
-            back.add_done_callback(lambda done: done.cancelled() or done.exception())
+            with contextlib.suppress(LeaseLost, StoreUnavailable):  # then the lease runs out
+                await self.release(opened[0], hold_seconds=0.0)
 
     # --- in the writer thread --------------------------------------------------------------------
 

@@ -223,6 +223,21 @@ class StoreSuite(StorePruning, StoreRenewing, StoreViews, StoreMail, StoreSessio
         assert ats[0::2] == ats[1::2] and len(set(ats[0::2])) == len(ats) // 2
         assert ats[-1] == 99
 
+    async def test_j24_cancelled_opens(self, store: Store, harness: StoreHarness) -> None:
+        """Whoever is told afterwards that the task is free can open it, and keeps it."""
+        other = await harness.open()
+        for turns in range(12):
+            names = [f"t{turns}-{number}" for number in range(30)]
+            opens = [asyncio.create_task(self.begin(store, name)) for name in names]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for each in opens:
+                each.cancel()
+            outcomes = await asyncio.gather(*opens, return_exceptions=True)
+            left = [n for n, run in zip(names, outcomes, strict=True) if not isinstance(run, Run)]
+            for name in left:
+                await self.begin(other, name, owner="w2")
+
     async def test_j14_outage(self, store: Store, harness: StoreHarness) -> None:
         """An engine that is out raises StoreUnavailable; afterwards the same write works."""
         run = await self.begin(store)
