@@ -125,13 +125,13 @@ async def test_a_reply_that_declines_stands_when_nobody_does_better():
 
 async def test_an_open_breaker_moves_the_call_on_at_once():
     """No request goes to the first model, and no time passes."""
-    async with chain_of([DOWN], [says("hello")], backoff_seconds=5.0) as world:
+    async with chain_of([DOWN], [says("hello")], backoff_seconds=60.0) as world:
         world.chain.links[0].model.guard.force_open(who="t", why="t")
         began = time.monotonic()
         reply = await world.ask()
 
         assert (reply.text, world.asked) == ("hello", [0, 1])
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 20.0
 
 
 async def test_attempts_of_several_calls_open_the_breaker_of_the_first():
@@ -159,10 +159,10 @@ async def test_the_first_model_leaves_time_for_the_second():
     """A model that hangs takes half of what is left; the deadline holds for all together."""
     async with chain_of([SILENT], [says("hello")]) as world:
         began = time.monotonic()
-        reply = await world.ask(replace(ASK, seconds_left=2.0))
+        reply = await world.ask(replace(ASK, seconds_left=4.0))
 
         assert (reply.text, reply.switched) == ("hello", "error")
-        assert 0.9 < time.monotonic() - began < 1.9
+        assert 1.9 < time.monotonic() - began < 3.9
 
 
 async def test_no_more_than_one_attempt_is_left_for_the_second(monkeypatch):

@@ -170,7 +170,7 @@ async def test_line_that_stays_open_after_done_is_left(http):
     raw = await ask(http, script, stream=True)
 
     assert said(raw) == "Hi"
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10  # the line stays open for ever
 
 
 async def test_connection_of_a_finished_stream_is_used_again(http):

@@ -36,6 +36,12 @@ def put_row(connection: sqlite3.Connection, names: list[str]) -> list[Any]:
     ]
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No disk is called slow, however busy this machine is."""
+    monkeypatch.setattr(sqlitefile, "SLOW_SECONDS", 60.0)
+
+
 async def at_once(rig: Rig, work: Any = note, argument: Any = None) -> Any:
     """Ask for a small write that need not be synced."""
     return await rig.file.write(work, argument, synced=False, at_once=True)
@@ -224,6 +230,7 @@ async def test_none_overtakes_a_write_that_waits(rig: Rig) -> None:
     assert order == ["first", "second"]
 
 
+@pytest.mark.usefixtures("quick")
 async def test_the_log_is_tended_in_between(rig: Rig) -> None:
     """After so many writes in callers' threads one goes to the writer, which makes checkpoints."""
     threads = [(await at_once(rig))[0] for _ in range(3 * sqlitefile.AT_ONCE_MAX)]
@@ -262,6 +269,7 @@ async def test_an_idle_file_has_no_log(rig: Rig, monkeypatch: pytest.MonkeyPatch
     assert rows(rig) == 2
 
 
+@pytest.mark.usefixtures("quick")
 async def test_a_long_journal_is_not_read_in_the_event_loop(rig: Rig) -> None:
     """A run with many facts is opened by the writer thread, and by nobody before that."""
     run = (await rig.store.open("t", owner="w", lease_seconds=30)).run

@@ -212,7 +212,7 @@ async def test_a_deadline_passes_while_the_session_is_busy(start):
     async with start(otherwise=gate) as worker:
         await worker.submit(Task("t1", "t1", session_id="s"))
         await until(lambda: gate.asked)
-        late = Task("t2", "t2", session_id="s", deadline=time.time() + 0.1)
+        late = Task("t2", "t2", session_id="s", deadline=time.time() + 0.8)
         await worker.submit(late)
         result = (await results(worker, ["t2"]))[0]
         gate.held["t1"].set()

@@ -30,7 +30,7 @@ async def test_a_deadline_bounds_the_waiting(start, engine):
     """Who waits for a session in vain is told so in time, and leaves the line."""
     async with start(otherwise="fine", queue_url=engine) as worker:
         other = await taken(worker)
-        late = Task("a1", "one", session_id="s", deadline=time.time() + 0.15)
+        late = Task("a1", "one", session_id="s", deadline=time.time() + 0.8)
         result = await worker.ask(late)
         await worker.store.release(other)
 

@@ -11,7 +11,7 @@ from tests.system.processes import until
 DRAIN_SECONDS = 1
 SETTINGS = {"WORKER__DRAIN_SECONDS": str(DRAIN_SECONDS), "QUEUE__LEASE_SECONDS": "30"}
 HASTE = {"GUARDS__IGNORE__TIMEOUT_SECONDS": "1", "GUARDS__IGNORE__ATTEMPTS": "1"}
-AFTERWARDS_SECONDS = 6  # to hand back, to close, and to wait for what will not end
+AFTERWARDS_SECONDS = 15  # to hand back, to close, and to wait for what will not end
 
 
 @pytest.mark.parametrize("tool", ["ignore", "occupy"])
@@ -37,7 +37,7 @@ async def test_a_second_signal_need_not_wait_for_the_drain(site):
     await site.submit("t", "ignore x")
     await site.effect("ignore x")
     process.send(signal.SIGTERM)
-    await until(lambda: process.ask("/readyz")[0] == 503, within=2, what="the drain")
+    await until(lambda: process.ask("/readyz")[0] == 503, within=10, what="the drain")
     code = await process.stop(within=AFTERWARDS_SECONDS)
 
     assert code == 0

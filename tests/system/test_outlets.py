@@ -57,12 +57,12 @@ async def test_broken_collector_changes_nothing(site, kind):
             await site.submit(f"t{number}", "book a, look b")
         results = [await site.result(f"t{number}", within=15) for number in range(TASKS)]
         asked = time.monotonic()
-        code = await worker.stop(within=10)
+        code = await worker.stop(within=15)
         taken = time.monotonic() - asked
 
     assert [result.status for result in results] == ["completed"] * TASKS
     assert code == 0
-    assert taken < 6  # 3 s for the spans, and nothing is left to drain
+    assert taken < 9  # 3 s for the spans, one export alone may wait for ten
 
 
 @pytest.mark.parametrize("kind", ["never read", "closed"])
@@ -80,12 +80,12 @@ async def test_blocked_stdout_stalls_nothing(site, kind):
     results = [await site.result(f"t{number}", within=15) for number in range(TASKS)]
     healthy = worker.ask("/healthz")[0]
     asked = time.monotonic()
-    code = await worker.stop(within=10)
+    code = await worker.stop(within=15)
     taken = time.monotonic() - asked
     if kind == "never read":
         os.close(reader)
 
     assert [result.status for result in results] == ["completed"] * TASKS
     assert (healthy, code) == (200, 0)
-    assert taken < 6
+    assert taken < 9
     assert worker.log.read_bytes() == b""

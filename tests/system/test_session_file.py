@@ -150,11 +150,21 @@ async def test_status_says_who_has_the_session(site):
     for name in ("t2", "t3"):
         ran = await site.run("submit", "--id", name, "--session", "desk", f"{name}: look b")
         assert ran.returncode == 0, ran.stderr
-    told = [(await site.run("status", name)).stderr.splitlines() for name in ("t2", "t3")]
+    told = [await said(site, name, "waits for session") for name in ("t2", "t3")]
     site.ask_for("go")
     await site.result("t3", within=10)
 
     assert told == [
-        ["loopworker: waits for session 'desk': task t1 has it"],
-        ["loopworker: waits for session 'desk': task t1 has it, 1 more in front"],
+        "loopworker: waits for session 'desk': task t1 has it\n",
+        "loopworker: waits for session 'desk': task t1 has it, 1 more in front\n",
     ]
+
+
+async def said(site, name, words):
+    """What `status` says of a task, once these words are in it: a worker has to look at it first."""
+
+    async def text():
+        shown = (await site.run("status", name)).stderr
+        return shown if words in shown else None
+
+    return await until(text, within=15, what=f"{words} of {name}")

@@ -301,7 +301,7 @@ async def test_a_blocked_outlet_does_not_block_the_loop():
 
     assert 0 < lost < 6_000
     assert {"queue_full"} == {reason for reason, _ in dropped}
-    assert slowest < 1.0
+    assert slowest < 10.0  # one that waited would wait for ever
     text = drain(reader, logs)
     told = [line for line in map(json.loads, text) if line["event"] == "telemetry.dropped"]
     assert lost == sum(line["count"] for line in told)
@@ -355,5 +355,5 @@ def test_closing_keeps_to_its_budget_when_nobody_reads():
     logs.outbox._thread.join(5)
     stream.close()
 
-    assert 0.25 < took < 2
+    assert 0.25 < took < 10  # without a budget it would never end
     assert sum(count for _, count in dropped) > 100
