@@ -183,7 +183,7 @@ async def test_the_thread_says_what_it_died_of():
 
 
 async def test_a_blocked_loop_goes_on_renewing(start, ask):
-    """A tool blocks the loop for two leases and more; the renewals go on meanwhile, and it is done once."""
+    """A tool blocks the loop for two leases; renewals go on meanwhile, and it is done once."""
     during, ears = [], None
 
     @tool(effect="write", attempts=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.system.planmodel import PlanModel
@@ -19,7 +21,16 @@ async def site(tmp_path, request):
     model.close()
 
 
+HERE = Path(__file__).parent
 SITE = pytest.StashKey[Site]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """A test of processes may take longer than others: how long depends on who else runs."""
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(180))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,7 +11,7 @@ from tests.system.processes import until
 DRAIN_SECONDS = 1
 SETTINGS = {"WORKER__DRAIN_SECONDS": str(DRAIN_SECONDS), "QUEUE__LEASE_SECONDS": "30"}
 HASTE = {"GUARDS__IGNORE__TIMEOUT_SECONDS": "1", "GUARDS__IGNORE__ATTEMPTS": "1"}
-AFTERWARDS_SECONDS = 15  # to hand back, to close, and to wait for what will not end
+AFTERWARDS_SECONDS = 8  # to hand back, to close, and to wait for what will not end
 
 
 @pytest.mark.parametrize("tool", ["ignore", "occupy"])

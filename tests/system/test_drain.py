@@ -49,9 +49,9 @@ async def test_next_worker_goes_on_at_once(site):
     await site.effect("hold later")
     second = site.start(admin=True, **LONG_LEASE)
     await second.ready()
-    code = await first.stop(within=15)
+    code = await first.stop(within=6)
     site.ask_for("later")
-    result = await site.result("t", within=15)
+    result = await site.result("t", within=6)
 
     assert (code, result.status) == (0, "completed")
     assert result.worker.endswith(f":{second.popen.pid}")

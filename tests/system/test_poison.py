@@ -22,9 +22,11 @@ async def kept_alive(site, **settings):
             await until(lambda: not worker.alive, within=60, what="a crash")  # noqa: B023
 
     keeping = asyncio.create_task(keep())
-    yield
-    keeping.cancel()
-    await asyncio.wait([keeping])
+    try:
+        yield
+    finally:  # or it would start another when the site is gone
+        keeping.cancel()
+        await asyncio.wait([keeping])
     await site.processes[-1].stop()
 
 
