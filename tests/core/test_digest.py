@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 from worker.core.digest import arguments_hash, idempotency_key
+from worker.core.messages import ToolCall
 
 
 def test_key_order_does_not_matter():
@@ -21,3 +24,19 @@ def test_the_key_depends_on_task_step_and_call():
 
     assert len(keys) == 8
     assert idempotency_key("a", 1, "x") in keys
+
+
+def test_a_call_keeps_the_digest_of_what_was_asked():
+    """The digest of a call is worked out once, and is no part of what is compared or stored."""
+    call, twin = (ToolCall("c1", "look_up", {"key": ["a"]}) for _ in range(2))
+    asked = call.digest
+
+    assert asked == arguments_hash({"key": ["a"]})
+    assert call.arguments is not None
+    call.arguments["key"].append("b")  # as a careless tool does
+
+    assert call.digest == asked
+    assert ToolCall("c1", "look_up", {"key": ["a", "b"]}).digest != asked
+    assert [field.name for field in fields(call)] == [field.name for field in fields(twin)]
+    assert "digest" not in repr(call)
+    assert replace(twin, arguments={}).digest == arguments_hash({})

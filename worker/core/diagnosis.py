@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from worker.core.digest import arguments_hash
 from worker.core.effects import Finish
 from worker.core.fitting import Fit, ToolWords, fitting
 from worker.core.limits import Status
@@ -107,7 +106,7 @@ def _same_calls(loop: Loop) -> list[tuple[ToolCall, Observation]]:
     rounds: dict[object, dict[int, tuple[ToolCall, Observation]]] = defaultdict(dict)
     for step, call, observation in loop.observed:
         if call.name not in pollers or call.problem is not None:
-            key = (call.name, arguments_hash(call.arguments), observation.content)
+            key = (call.name, call.digest, observation.content)
             rounds[key].setdefault(step, (call, observation))
     most = max(rounds.values(), key=len, default={})
     return list(most.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from worker.core.digest import arguments_hash
 from worker.core.effects import Finish
 from worker.core.errors import IllegalEvent
 from worker.core.events import Ended, HandedOff, ModelFailed
@@ -227,7 +226,7 @@ def _record(call: ToolCall, observation: Observation) -> CallRecord:
     return CallRecord(
         id=call.id,
         name=call.name,
-        arguments_hash=arguments_hash(call.arguments),
+        arguments_hash=call.digest,
         source=str(observation.source),
         duration_s=observation.duration_seconds,
         attempts=observation.attempts,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from worker.core.digest import arguments_hash
+
 COST_DIGITS = 12  # beyond that there is only the noise of binary fractions
 
 
@@ -56,8 +58,15 @@ class Message:
         return f"Message({self.body!r})"
 
 
+class _Kept:
+    """A place beside the fields for what follows from them; neither compared nor stored."""
+
+    __slots__ = ("_digest",)
+    _digest: str
+
+
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(_Kept):
     """One request by the model to use a tool.
 
     `id` goes back byte for byte. `name` is the registered name when one matched, else what the
@@ -70,6 +79,16 @@ class ToolCall:
     arguments: dict[str, Any] | None
     problem: str | None = None
     problem_kind: str | None = None  # invalid_arguments | unknown_tool
+
+    @property
+    def digest(self) -> str:
+        """`arguments_hash` of what was asked for; worked out once, and asked for by many."""
+        try:
+            return self._digest
+        except AttributeError:
+            digest = arguments_hash(self.arguments)
+            object.__setattr__(self, "_digest", digest)
+            return digest
 
 
 @dataclass(frozen=True, slots=True)

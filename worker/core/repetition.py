@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from worker.core.digest import arguments_hash
 from worker.core.messages import Observation, ToolCall
 
 
@@ -25,7 +24,7 @@ class Repetition:
     ) -> None:
         """Take in a round. A poller's call that could not be run is a mistake like any other."""
         signature = tuple(
-            (call.name, arguments_hash(call.arguments), observation.content)
+            (call.name, call.digest, observation.content)
             for call, observation in rows
             if call.name not in pollers or call.problem is not None
         )

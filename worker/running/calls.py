@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.core.digest import arguments_hash, idempotency_key
+from worker.core.digest import idempotency_key
 from worker.core.effects import CallTools
 from worker.core.errors import ToolError
 from worker.core.events import (
@@ -310,7 +310,7 @@ class ToolCaller:
         tool = self._registry.get(call.name)
         return ToolCalling(
             tool_name=call.name,
-            arguments_hash=arguments_hash(call.arguments),
+            arguments_hash=call.digest,
             step_count=step,
             call_id=call.id,
             dependency=tool.dependency if tool else "",

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.core.digest import arguments_hash, canonical, idempotency_key
+from worker.core.digest import canonical, idempotency_key
 from worker.core.events import ApprovalAsked, Decided, Event, JobStarted
 from worker.core.loop import Loop
 from worker.core.messages import Observation, Source, ToolCall
@@ -64,7 +64,7 @@ class WaitingRoom:
     async def ask(self, call: ToolCall, task: Task, recorder: Recorder) -> None:
         """Ask a person about a call, instead of making it."""
         now = self._wall()
-        digest = arguments_hash(call.arguments)
+        digest = call.digest
         asked = ApprovalAsked(now, call.id, digest, now + self.options.approval_seconds)
         await recorder.record(asked)
         await self._expect(call, task, recorder.loop)
@@ -230,7 +230,7 @@ def _expectation(call: ToolCall, loop: Loop, task: Task) -> Expectation:
         kind="job" if job else "approval",
         tool=call.name,
         arguments=canonical(call.arguments),
-        digest=arguments_hash(call.arguments),
+        digest=call.digest,
         asked_at=waits.at,
         expires_at=waits.expires_at,
     )
