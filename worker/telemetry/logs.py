@@ -47,6 +47,7 @@ CHATTY = (
 # Its exporters complain with a stack trace per batch, which the outbox of spans counts and tells.
 # The SDK of MCP writes messages and stack traces of a server's mistakes; we tell what they mean.
 MUTED = ("opentelemetry", "mcp", "client")
+_METHODS = {level: logging.getLevelName(level).lower() for level in (10, 20, 30, 40, 50)}
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -91,7 +92,7 @@ class Logs:
         self._reported = 0
         self._installed: _Installed | None = None
         self._scope_text = functools.lru_cache(maxsize=4_096)(self._render_scope)
-        self._own = self._make_logger([self._line])
+        self._own = self._make_logger([self._line], _OwnLines)
 
     def __repr__(self) -> str:
         return f"Logs({self.options.level}, {self.options.form}; {self.outbox!r})"
@@ -130,7 +131,8 @@ class Logs:
             return
         if suppressed:
             fields["suppressed"] = suppressed
-        self._own.log(level, event, **fields)
+        fields["event"] = event
+        self._own.write(_METHODS[level], fields)
 
     def content(self, text: str) -> str:
         """Return what LOG_CONTENT allows of the text."""
@@ -158,14 +160,14 @@ class Logs:
             self._installed = None
         left_out = self._limits.left_out()
         if left_out:
-            self._own.info("telemetry.suppressed", events=left_out)
+            self.write(logging.INFO, "telemetry.suppressed", {"events": left_out})
         self.outbox.close(timeout_seconds)
 
-    def _make_logger(self, processors: list[Any]) -> Any:
+    def _make_logger(self, processors: list[Any], kind: type[Any] | None = None) -> Any:
         return structlog.wrap_logger(
             _Put(self.outbox),
             processors=processors,
-            wrapper_class=structlog.make_filtering_bound_logger(self.threshold),
+            wrapper_class=kind or structlog.make_filtering_bound_logger(self.threshold),
             context_class=dict,
             cache_logger_on_first_use=True,
         ).bind()
@@ -296,6 +298,19 @@ class _Put:
     def __init__(self, outbox: Outbox) -> None:
         self.debug = self.info = self.warning = self.error = self.critical = outbox.put
         self.msg = self.log = self.exception = self.warn = self.fatal = outbox.put
+
+
+class _OwnLines(structlog.BoundLoggerBase):
+    """structlog's logger for our own lines: nothing is bound, and the level has been looked at.
+
+    Binding and filtering, as its general loggers do them for each line, cost as much as rendering.
+    """
+
+    def write(self, method: str, fields: Any) -> None:
+        """Hand a line to the processors and on; `fields` are taken over, the event among them."""
+        for process in self._processors:
+            fields = process(self._logger, method, fields)
+        getattr(self._logger, method)(fields)
 
 
 class _StdlibHandler(logging.Handler):
