@@ -17,7 +17,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -75,7 +75,7 @@ class Runner:
                 self._end_slot()
         if not is_async(function):
             return await self._run_in_thread(function, info)
-        return await self._run_task(_contained(function, info), info.timeout_seconds)
+        return await self._run_task(function, info, info.timeout_seconds)
 
     def close(self) -> None:
         """Let idle threads go."""
@@ -83,17 +83,23 @@ class Runner:
             self._threads.close()
             self._threads = None
 
-    async def _run_task(self, coroutine: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    async def _run_task(
+        self, function: Callable[[AttemptInfo], Any], info: AttemptInfo, seconds: float
+    ) -> Any:
         loop = asyncio.get_running_loop()
-        task = loop.create_task(coroutine)
         waiter = loop.create_future()
+        task = loop.create_task(_contained(function, info, waiter))
+        is_over = False
 
         def ended(task: asyncio.Task[Any]) -> None:
+            nonlocal is_over
+            if is_over:
+                return
+            is_over = True
             task.cancelled() or task.exception()  # seen: no complaint about a lost error
             self._left_behind.discard(task)
             self._end_slot()
-            if not waiter.done():
-                waiter.set_result(None)
+            _wake(waiter)
 
         task.add_done_callback(ended)
         timer = loop.call_later(seconds, _wake, waiter)
@@ -107,6 +113,7 @@ class Runner:
         if not task.done():
             await self._stop(task)
             raise AttemptTimeout(f"no answer within {seconds:.3g} s")
+        ended(task)  # its own call comes after us, and whoever calls next may need the slot
         if task.cancelled():
             raise ToolSelfCancelled
         error = task.exception()
@@ -164,8 +171,7 @@ class Runner:
             raise AttemptTimeout(f"no answer within {info.timeout_seconds:.3g} s")
         if _is_awaitable(future):
             left = info.timeout_seconds - (loop.time() - began)
-            made = _contained(lambda _info: future.result(), info)
-            return await self._run_task(made, max(0.0, left))
+            return await self._run_task(lambda _: future.result(), info, max(0.0, left))
         return _result(future)
 
     def _leave(self, future: Future[Any]) -> None:
@@ -215,9 +221,17 @@ def _result(future: Future[Any]) -> Any:
     return future.result()
 
 
-async def _contained(function: Callable[[AttemptInfo], Any], info: AttemptInfo) -> Any:
-    """Call and await, and let nothing out that asyncio would end the whole loop with."""
+async def _contained(
+    function: Callable[[AttemptInfo], Any], info: AttemptInfo, waiter: asyncio.Future[None]
+) -> Any:
+    """Call and await, and let nothing out that asyncio would end the whole loop with.
+
+    Whoever waits is woken from here: told by the end of the task, he would come a turn later.
+    """
     try:
         return await function(info)
     except (KeyboardInterrupt, SystemExit) as error:
         raise no_exception(error) from error
+    finally:
+        if not waiter.get_loop().is_closed():
+            _wake(waiter)

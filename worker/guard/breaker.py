@@ -131,6 +131,10 @@ class Breaker:
         Never called while open: pybreaker would then look at the wall clock.
         """
         assert self.state != "open", "an attempt of this era cannot end while open"
+        if not failed and self.state == "closed" and not self._circuit.fail_counter:
+            # What nearly every attempt is: a success has no failures to make pybreaker forget.
+            self._judge(failed=False, slow=slow)
+            return
         era = self.era
         self._hint_seconds = hint_seconds
         self._cause = "trial" if trial else "consecutive"
@@ -139,11 +143,15 @@ class Breaker:
         except _Failure:
             pass
         if self.era == era and self.state == "closed":
-            self.window.add(failed=failed, slow=slow)
-            objection = self.window.objection()
-            if objection is not None:
-                self.open(cause=objection)
+            self._judge(failed=failed, slow=slow)
         self._hint_seconds, self._cause = None, "manual"
+
+    def _judge(self, *, failed: bool, slow: bool) -> None:
+        """Open when too many of the last attempts failed or were slow."""
+        self.window.add(failed=failed, slow=slow)
+        objection = self.window.objection()
+        if objection is not None:
+            self.open(cause=objection)
 
     def open(self, *, cause: str, seconds: float | None = None) -> None:
         """Open, for the given time or for the next window; an open breaker stays as it is."""
