@@ -100,18 +100,26 @@ class HttpStream:
         size = 0
         async for chunk in self._body:
             size += len(chunk)
-            if size > self._bytes_max:
-                raise AttemptFailed(
-                    f"the reply is larger than {self._bytes_max} bytes",
-                    kind="result_too_large",
-                    status_code=self.status,
-                    retryable=False,
-                )
+            self._check(size)
             yield chunk
 
     async def read(self) -> bytes:
         """Read the body to its end, within the limit."""
-        return b"".join([chunk async for chunk in self.chunks()])
+        pieces, size = [], 0
+        async for chunk in self._body:
+            size += len(chunk)
+            self._check(size)
+            pieces.append(chunk)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _check(self, size: int) -> None:
+        if size > self._bytes_max:
+            raise AttemptFailed(
+                f"the reply is larger than {self._bytes_max} bytes",
+                kind="result_too_large",
+                status_code=self.status,
+                retryable=False,
+            )
 
 
 # Status, headers and decoded body of a reply, and how to close it.
@@ -279,7 +287,7 @@ class HttpClient:
         reply, body = await self._pool.send(sending)
         shown = httpx.Headers(reply.raw_headers)
         decoded: AsyncIterable[bytes] = body
-        if "content-encoding" in shown:
+        if "content-encoding" in reply.headers:  # asked of aiohttp, whose look-up is quick
             decoded = httpx.Response(reply.status, headers=shown, stream=body).aiter_bytes()
         return reply.status, shown, decoded, body.aclose
 

@@ -68,14 +68,13 @@ def normalise(
         tools, withheld, max_argument_bytes=limits.max_argument_bytes, new_id=new_id
     )
     recovers = bool(tools or withheld) and limits.recover_text_calls
-    reply = _read(message, reason, reader, recovers=recovers)
-    return replace(
-        reply,
-        usage=read_usage(raw.get("usage")),
-        finish_reason=reason,
-        model=_text(raw.get("model")),
-        reply_id=_text(raw.get("id")),
-    )
+    beside = {
+        "usage": read_usage(raw.get("usage")),
+        "finish_reason": reason,
+        "model": _text(raw.get("model")),
+        "reply_id": _text(raw.get("id")),
+    }
+    return _read(message, beside, reader, recovers=recovers)
 
 
 def _first_message(raw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -112,38 +111,41 @@ def _not_a_reply(message: str) -> ModelError:
 
 def _read(
     message: dict[str, Any],
-    reason: str | None,
+    beside: dict[str, Any],
     reader: CallReader,
     *,
     recovers: bool,
 ) -> Reply:
+    """Read what was said. `beside` are the fields of the reply that stand outside the message."""
     spoken = said(message.get("content"))
     refusal = _refusal(message)
-    lowered = (reason or "").lower()
+    lowered = (beside["finish_reason"] or "").lower()
     cut = lowered in _CUT
     text = shown_text(spoken, cut=cut)
     if refusal or lowered == "refusal":
-        return Reply(ReplyKind.REFUSED, refusal or text, _echo(message, None))
+        return Reply(ReplyKind.REFUSED, refusal or text, _echo(message, None), **beside)
     if lowered.startswith(_FILTERED):
-        return Reply(ReplyKind.CONTENT_FILTERED, text, _echo(message, None))
+        return Reply(ReplyKind.CONTENT_FILTERED, text, _echo(message, None), **beside)
     asked = _asked_calls(message)
     if asked:
-        return _with_calls(message, text, reader.read(asked), cut)
+        return _with_calls(message, text, reader.read(asked), cut, beside)
     found = find_calls(text) if recovers and text else None
     if found is not None:
         reply = _with_text_calls(message, found, reader, cut=cut, hidden=spoken[: -len(text)])
         if reply is not None:
-            return reply
+            return replace(reply, **beside)
     if cut:
-        return Reply(ReplyKind.LENGTH, text, _echo(message, None))
+        return Reply(ReplyKind.LENGTH, text, _echo(message, None), **beside)
     kind = ReplyKind.ANSWER if text else ReplyKind.EMPTY
-    return Reply(kind, text, _echo(message, None))
+    return Reply(kind, text, _echo(message, None), **beside)
 
 
-def _with_calls(message: dict[str, Any], text: str, read: ReadCalls, cut: bool) -> Reply:
+def _with_calls(
+    message: dict[str, Any], text: str, read: ReadCalls, cut: bool, beside: dict[str, Any]
+) -> Reply:
     if cut and read.cut:
-        return Reply(ReplyKind.LENGTH, text, _echo(message, None))
-    return Reply(ReplyKind.CALLS, text, _echo(message, read.echo), tuple(read.calls))
+        return Reply(ReplyKind.LENGTH, text, _echo(message, None), **beside)
+    return Reply(ReplyKind.CALLS, text, _echo(message, read.echo), tuple(read.calls), **beside)
 
 
 def _with_text_calls(

@@ -130,6 +130,9 @@ class _Tee(HttpStream):
                 self._kept += chunk
                 yield chunk
 
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
 
 @dataclass(frozen=True, slots=True)
 class _Answer:

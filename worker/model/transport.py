@@ -18,7 +18,7 @@ import httpx
 
 from worker.core.errors import AttemptFailed, ModelError
 from worker.core.limits import Status
-from worker.http import Bounds, HttpClient, HttpStream
+from worker.http import USER_AGENT, Bounds, HttpClient, HttpStream
 from worker.model.deltas import ReplyAssembler
 from worker.model.failures import ModelFailure, error_in, from_http, unreadable
 from worker.model.jsontext import decode
@@ -70,19 +70,16 @@ class ChatTransport:
     ) -> None:
         base = httpx.URL(base_url)  # it may have a query: ?api-version=…
         self.url = base.copy_with(path=base.path.rstrip("/") + "/chat/completions")
+        self._address = str(self.url)  # once, and not for each request
         self._http = http
         self._wall = wall
         self._clock = clock
-        common = {"content-type": "application/json"}
+        common = {"content-type": "application/json", "user-agent": USER_AGENT}
         if api_key:
             common["authorization"] = f"Bearer {api_key}"
         # Compression of a stream makes proxies hold it back.
-        self._plain = httpx.Headers(
-            {**common, "accept": "application/json", "accept-encoding": "gzip"}
-        )
-        self._streamed = httpx.Headers(
-            {**common, "accept": "text/event-stream", "accept-encoding": "identity"}
-        )
+        self._plain = {**common, "accept": "application/json", "accept-encoding": "gzip"}
+        self._streamed = {**common, "accept": "text/event-stream", "accept-encoding": "identity"}
 
     def __repr__(self) -> str:
         return f"ChatTransport({self.url.host}:{self.url.port or self.url.scheme})"
@@ -95,7 +92,9 @@ class ChatTransport:
         """
         began = self._clock()
         headers = self._streamed if stream else self._plain
-        exchange = self._http.stream("POST", self.url, content=body, headers=headers, bounds=bounds)
+        exchange = self._http.stream(
+            "POST", self._address, content=body, headers=headers, bounds=bounds
+        )
         async with exchange as reply:
             if not 200 <= reply.status < 300:
                 await self._refused(reply)

@@ -192,11 +192,14 @@ class ReplyStream(httpx.AsyncByteStream):
     def __init__(self, reply: aiohttp.ClientResponse, request: httpx.Request | None) -> None:
         self._reply = reply
         self._request = request
+        self._chunks = reply.content.iter_any()
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self  # no generator: the loop would keep a list of it, for each reply
+
+    async def __anext__(self) -> bytes:
         try:
-            async for chunk in self._reply.content.iter_any():
-                yield chunk
+            return await anext(self._chunks)
         except (aiohttp.ClientError, OSError) as error:
             raise translated(error, self._request) from error
 
