@@ -141,3 +141,46 @@ async def test_reply_does_not_wait_for_an_acknowledgement(house, client):
     (connection,) = house.server._server.server_state.connections
     accepted = connection.transport.get_extra_info("socket")
     assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
+
+@pytest.mark.parametrize("head", ["Content-Length: 2500000", "Transfer-Encoding: chunked"])
+async def test_who_writes_too_much_before_it_reads_hears_why(head):
+    """A body over the limit is let pass by, so that its 413 comes instead of a broken pipe."""
+    house = House()
+    await house.server.start()
+
+    def post() -> bytes:
+        part = b"x" * 2_500_000
+        body = part if "Length" in head else b"%x\r\n%s\r\n0\r\n\r\n" % (len(part), part)
+        with socket.create_connection(("127.0.0.1", house.server.port), 10) as line:
+            line.sendall(
+                b"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                b"Content-Type: text/plain\r\n%s\r\n\r\n" % head.encode()
+            )
+            for start in range(0, len(body), 100_000):
+                line.sendall(body[start : start + 100_000])
+            with line.makefile("rb") as answer:
+                return answer.read()
+
+    answer = await asyncio.to_thread(post)
+    await house.server.stop()
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"1048576 are allowed" in answer
+
+
+async def test_who_asks_before_it_sends_too_much_sends_nothing():
+    """`Expect: 100-continue`: the answer is the refusal, and no word to go on."""
+    house = House()
+    await house.server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port)
+    writer.write(
+        b"POST /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\n"
+        b"Content-Type: text/plain\r\nContent-Length: 2500000\r\n\r\n"
+    )
+    async with asyncio.timeout(10):
+        answer = await reader.readline()
+    writer.close()
+    await house.server.stop()
+
+    assert answer.startswith(b"HTTP/1.1 413 ")

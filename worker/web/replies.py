@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -13,6 +14,10 @@ from starlette.responses import Response
 from worker.core.errors import TaskInvalid
 
 BODY_SECONDS = 30.0  # a client that sends slower than 1 MiB in this time is cut off
+# Of a body that is too large so much is let pass by: most clients write all of it before they read
+# why it was refused, and closed on before that, they hear of a broken pipe only.
+PASSED_BYTES = 4 * 1_048_576
+PASSED_SECONDS = 2.0
 
 
 class Refusal(Exception):
@@ -76,20 +81,34 @@ async def read_body(request: Request, *, limit: int) -> bytes:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refusal(415, "Send the body as it is, not compressed.", field="content-encoding")
     declared = request.headers.get("content-length", "")
+    body, chunks = bytearray(), request.stream()
     if declared.isdigit() and int(declared) > limit:
+        # Who asks before it sends (`Expect: 100-continue`) hears the answer and sends nothing.
+        if "expect" not in request.headers and int(declared) <= PASSED_BYTES:
+            await _let_pass(chunks)
         raise too_large(limit)
-    body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
+            async for chunk in chunks:
                 body += chunk
                 if len(body) > limit:
+                    await _let_pass(chunks)
                     raise too_large(limit)
     except TimeoutError:
         raise Refusal(408, f"The body did not arrive within {BODY_SECONDS:g} s.") from None
     except ClientDisconnect:
         raise Refusal(400, "The client went away within the body.") from None
     return bytes(body)
+
+
+async def _let_pass(chunks: AsyncGenerator[bytes, None]) -> None:
+    passed = 0
+    with contextlib.suppress(TimeoutError, ClientDisconnect):
+        async with asyncio.timeout(PASSED_SECONDS):
+            async for chunk in chunks:
+                passed += len(chunk)
+                if passed > PASSED_BYTES:
+                    return
 
 
 async def read_object(request: Request, *, limit: int = 16_384) -> dict[str, Any]:
