@@ -111,10 +111,14 @@ def _check_mcp(name: str, server: McpServerSettings) -> None:
     for field, text in texts:
         _require("\x00" not in text, f"{name}__{field}: holds a NUL character")
     for key, value in server.headers.items():
-        fits = re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", key) and re.fullmatch(
-            r"[\t\x20-\x7e]*", value.get_secret_value()
+        is_name = re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", key) is not None
+        _require(is_name, f"{name}__HEADERS: {key[:80]!r} is no name of a header")
+        odd = re.search(r"[^\t\x20-\x7e]", value.get_secret_value())
+        _require(
+            odd is None,
+            f"{name}__HEADERS__{key[:80]}: a header holds printable ASCII only, not"
+            f" {odd[0] if odd else ''!a}",
         )
-        _require(bool(fits), f"{name}__HEADERS: {key!r} is no header, or its value cannot be sent")
     _require(
         server.restart_seconds <= server.restart_seconds_max,
         f"{name}__RESTART_SECONDS is larger than RESTART_SECONDS_MAX",

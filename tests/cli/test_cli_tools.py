@@ -101,7 +101,7 @@ def test_failed_call_shows_the_stand_in(cli, tool_file):
     ran = cli("tools", "call", "double", "number=-1")
 
     assert (ran.code, ran.out) == (3, "stubbed\n")
-    assert "loopworker: double: stub after 1 attempts" in ran.err
+    assert "loopworker: double: stub after 1 attempt:" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,16 @@ def test_lint_passes_a_good_tool(cli, tool_file):
     ran = cli("tools", "lint")
 
     assert (ran.code, "1 tool, 0 warnings, 0 notes" in ran.err) == (0, True)
+
+
+def test_lint_says_that_it_leaves_servers_out(cli, tool_file, monkeypatch):
+    """No server is started for it, and nobody takes its silence for praise."""
+    monkeypatch.setenv("LOOPWORKER_MCP__TIME__COMMAND", "no-such-program")
+    ran, one = cli("tools", "lint"), cli("tools", "lint", "double")
+
+    assert ran.code == 0
+    assert "tools of MCP servers are not looked at, their words are not yours: time" in ran.err
+    assert "MCP" not in one.err
 
 
 def test_lint_fails_on_warnings(cli, tmp_path, monkeypatch):

@@ -119,8 +119,10 @@ async def test_a_ready_task_without_a_worker(house, client):
 
     assert (young["reason"], young["text"]) == (
         "worker",
-        "ready for 0 s: a worker takes it in a moment",
+        "ready for 0 s: any worker that is running takes it in a moment",
     )
+    seen = why_ready(Place("ready", since=NOW), Receiving(), now=NOW)  # by a worker's own desk
+    assert seen.text == "ready for 0 s: a worker takes it in a moment"
     assert old["text"] == "ready for 60 s: no worker receives; is one running on this queue?"
 
 

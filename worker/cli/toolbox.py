@@ -83,7 +83,11 @@ def tools(options: argparse.Namespace) -> int:
         tell_troubles(states)
         return code
     if options.action == "lint":
-        return _lint(registry, options)
+        code = _lint(registry, options)
+        if settings.mcp and options.name is None:
+            told = ", ".join(settings.mcp)
+            tell(f"tools of MCP servers are not looked at, their words are not yours: {told}")
+        return code
     print_json(tool_to_wire(_known(registry, options.name), said))
     return ANSWERED
 
@@ -228,7 +232,8 @@ def _call(settings: Any, registry: Any, options: argparse.Namespace) -> int:
         print(outcome.value)
     if outcome.error is not None:
         tell(
-            f"loopworker: {options.name}: {outcome.source} after {outcome.attempts} attempts:"
+            f"loopworker: {options.name}: {outcome.source} after {outcome.attempts}"
+            f" attempt{'' if outcome.attempts == 1 else 's'}:"
             f" {one_line(outcome.error)}"
         )
     return ANSWERED if outcome.error is None else NOT_ANSWERED

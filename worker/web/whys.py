@@ -112,7 +112,9 @@ def why_ready(place: Place, receiving: Receiving, *, now: float) -> Why:
     if receiving.leased:
         return Why("worker", f"{since}: the workers have {receiving.leased} others in work")
     if waited < UNCLAIMED_SECONDS:
-        return Why("worker", f"{since}: a worker takes it in a moment")
+        # The queue alone does not tell whether a worker waits at it.
+        taker = "a worker" if receiving.leased is None else "any worker that is running"
+        return Why("worker", f"{since}: {taker} takes it in a moment")
     if receiving.leased is None:
         return Why("worker", f"{since}: others go before it")
     return Why("worker", f"{since}: no worker receives; is one running on this queue?")
