@@ -91,6 +91,17 @@ async def test_what_was_taken_over_is_lost_once(watch):
     assert (held.lost, watch.lost, len(watch.told_of(LeaseWasLost))) == (True, ["a"], 1)
 
 
+async def test_what_a_write_found_lost_is_not_told_again(watch):
+    """Who wrote in vain has told it; the beat that finds the same says nothing."""
+    held = await watch.hold("a")
+    watch.clock.now += LEASE + 1
+    await watch.store.open("a", owner="w2", lease_seconds=LEASE)
+    first = held.lose()
+    await watch.beating.beat(watch.held)
+
+    assert (first, held.lose(), watch.told_of(LeaseWasLost)) == (True, False, [])
+
+
 async def test_a_run_that_ends_while_it_is_renewed_is_not_lost(watch):
     """The renewal crosses its last write, or the settlement: nothing happened to anybody."""
     ended, settled = await watch.hold("ended"), await watch.hold("settled")

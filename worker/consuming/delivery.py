@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -61,14 +62,23 @@ class DeliveryOptions:
     redact: Callable[[str], str] = str
 
 
+_LOSING = threading.Lock()
+
+
 @dataclass(slots=True)
 class Held:
     """What this worker holds for one task: the lease, and the run once it is open."""
 
     lease: Lease
     run: Run | None = None
-    lost: bool = False  # the heartbeat found that somebody else has it
+    lost: bool = False  # somebody else has it: found by the heartbeat, or by a write that failed
     settled: bool = False  # the queue is being told: nothing can be lost any more
+
+    def lose(self) -> bool:
+        """Note that somebody else has it. True for the first who finds it, and who tells it."""
+        with _LOSING:  # the heartbeat has a thread of its own
+            is_first, self.lost = not self.lost, True
+        return is_first
 
 
 class DeliveryDesk:
@@ -148,7 +158,11 @@ class DeliveryDesk:
             self._telemetry.tell(settled)
         except (LeaseLost, StoreUnavailable, QueueUnavailable):
             # Then the lease runs out by itself, and the next owner fences this one.
-            self._telemetry.tell(LeaseWasLost(self._queue.name, held.lease.id))
+            self._tell_lost(held, held.lease.id)
+
+    def _tell_lost(self, held: Held, task_id: str) -> None:
+        if held.lose():
+            self._telemetry.tell(LeaseWasLost(self._queue.name, task_id))
 
     def _read(self, lease: Lease, processing: TaskProcessing) -> Task:
         task = read_task(lease.body, default_id=lease.id, queued=True)
@@ -301,8 +315,7 @@ class DeliveryDesk:
     ) -> None:
         name, task_id, lease = self._queue.name, processing.task_id, held.lease
         if settlement is None or held.lost:
-            if not held.lost:  # else the heartbeat has told it
-                self._telemetry.tell(LeaseWasLost(name, task_id))
+            self._tell_lost(held, task_id)
             processing.settlement = "lost"
             return
         try:
@@ -333,7 +346,7 @@ class DeliveryDesk:
             return
         except (LeaseLost, QueueUnavailable):
             # Harmless: the ending is in the journal, and a redelivery finds it there.
-            self._telemetry.tell(LeaseWasLost(name, task_id))
+            self._tell_lost(held, task_id)
             processing.settlement = "lost"
             return
         processing.settlement = settlement.action

@@ -156,8 +156,7 @@ class Heartbeat:
 
     def _lose(self, key: str, held: dict[str, Held]) -> None:
         one = held[key]
-        if one.lost or one.settled:
+        if one.settled or not one.lose():
             return
-        one.lost = True
         self._telemetry.tell(LeaseWasLost(self._queue.name, one.lease.id))
         self._on_lost(key)
