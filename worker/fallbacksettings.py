@@ -106,7 +106,8 @@ def _taken_apart(entry: str) -> tuple[str, str | None, list[str] | None]:
     causes = None if found is None else _words(found[1])
     rest = entry[: found.start()] if found else entry
     name, *url = _AT.split(rest.strip())
-    if not name.strip() or name.endswith("@") or len(url) > 1:
+    is_torn = any(mark in name for mark in "[]") or name.endswith("@")
+    if not name.strip() or is_torn or len(url) > 1:
         raise ConfigError(
             f"{_LIST}: {entry!r} is no entry; write model, model@https://server/v1 or"
             " model[cause+cause]"

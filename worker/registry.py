@@ -303,7 +303,7 @@ class Registry:
         for name in named:
             if name not in self:
                 known = ", ".join(self._tools) or "none"
-                raise ConfigError(f"there is no tool {name!r}; there are: {known}")
+                raise ConfigError(f"there is no tool {name[:80]!r}; there are: {known}")
         kept = {name for name in declared if named.get(name, True)}
         return frozenset(kept | {name for name, is_named in named.items() if is_named})
 

@@ -122,3 +122,24 @@ def test_an_exception_for_nobody_is_told(cli, model, monkeypatch):
 
     assert "LOOPWORKER_GUARDS__QUOTES: no tool and no dependency is called 'quotes'" in told
     assert "GUARDS__GET_STOCK_PRICE" not in told
+
+
+@pytest.mark.parametrize("setting", ["WAITING__APPROVALS", "LOOP__POLLERS"])
+def test_a_list_that_names_no_tool_is_told_shortly(cli, monkeypatch, setting):
+    """A call that a person should allow must not slip through by a typing error."""
+    monkeypatch.setenv(f"LOOPWORKER_{setting}", "submit_refunds" + "x" * 10_000)
+    ran = cli("doctor", "--no-probe")
+
+    assert ran.code == 2
+    assert f"LOOPWORKER_{setting}: there is no tool 'submit_refundsxx" in ran.out
+    assert len(ran.out) < 2_000
+
+
+def test_a_tool_of_a_server_may_be_named_before_the_server_is_asked(cli, monkeypatch):
+    """Approvals, pollers and hand-off rules know it by the name of its server."""
+    monkeypatch.setenv("LOOPWORKER_MCP__CLOCK__COMMAND", "no-such-program")
+    monkeypatch.setenv("LOOPWORKER_WAITING__APPROVALS", "clock.set_time")
+    monkeypatch.setenv("LOOPWORKER_HANDOFF__LEGAL__TEXT", "lawyer")
+    monkeypatch.setenv("LOOPWORKER_HANDOFF__LEGAL__TOOLS", "clock.get_time")
+
+    assert "there is no tool" not in cli("doctor", "--no-probe").out

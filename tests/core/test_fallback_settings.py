@@ -114,6 +114,8 @@ def test_two_servers_with_one_model_are_told_apart():
         ({NAME: "a[]"}, ["names no cause"]),
         ({NAME: "@https://x/v1"}, ["is no entry; write model, model@https://server/v1"]),
         ({NAME: "a@"}, ["'a@' is no entry"]),
+        ({NAME: "a@[x]]"}, ["'a@[x]]' is no entry"]),
+        ({NAME: "a[error"}, ["'a[error' is no entry"]),
         ({NAME: "a@https://"}, ["'https://' is not an http(s) URL"]),
         ({NAME: "a@https://k:pw@x/v1"}, ["LOOPWORKER_FALLBACKS__A__API_KEY, not into the URL"]),
         ({NAME: "m"}, ["'m' is a model that stands in the chain already"]),

@@ -15,6 +15,7 @@ from worker.cli.output import Paint, one_line, print_json, print_table, tell
 from worker.cli.reaching import check_servers
 
 if TYPE_CHECKING:
+    from worker.registry import Tool
     from worker.settings import Settings
 
 CONFIG_EPILOG = """\
@@ -137,6 +138,7 @@ def _still(settings: Settings) -> Iterator[Finding]:
 
 def _tools(settings: Settings) -> Iterator[Finding]:
     from worker.checks import unused_guards
+    from worker.configuration import named
     from worker.discovery import bare_places, load_registry, unmet_needs
     from worker.running.handoffs import rules_of
     from worker.toollint import lint
@@ -145,6 +147,12 @@ def _tools(settings: Settings) -> Iterator[Finding]:
     warnings = sum(each.level == "warning" for each in lint(registry))
     hint = f"; {warnings} warnings, see `loopworker tools lint`" if warnings else ""
     yield Finding("tools", f"{len(registry)} found: {', '.join(registry.names) or 'none'}{hint}")
+    for server in settings.mcp:
+        registry.expect(f"{server}.", _unseen)  # its tools are named by the check of the servers
+    with named("WAITING__APPROVALS"):
+        registry.approvals(settings.waiting.approvals)
+    with named("LOOP__POLLERS"):
+        registry.pollers(settings.loop.pollers)
     rules = rules_of(settings.handoff, registry)
     if rules:
         names = ", ".join(rule.name for rule in rules)
@@ -155,6 +163,10 @@ def _tools(settings: Settings) -> Iterator[Finding]:
         yield Finding("tools", f"{tool} needs {variable}, which is not set")
     for line in unused_guards(settings, [(tool.name, tool.dependency) for tool in registry]):
         yield Finding("guards", line)
+
+
+def _unseen(name: str) -> Tool:
+    raise KeyError(f"{name} has not been asked of its server")
 
 
 async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:
