@@ -61,7 +61,7 @@ def test_wrong_command_suggests_the_right_one(cli):
     )
 
 
-@pytest.mark.parametrize("name", ["replay", "incident"])
+@pytest.mark.parametrize("name", ["incident"])
 def test_unbuilt_commands_are_not_offered(cli, name):
     """What does not exist yet is not listed and not accepted."""
     assert name not in COMMANDS

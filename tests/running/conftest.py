@@ -7,8 +7,12 @@ import contextlib
 import pytest
 
 from worker.app import Worker
+from worker.core.opening import limits_of
+from worker.core.redeciding import redecide
+from worker.core.wireformat import task_from_wire
 from worker.model.scripted import ScriptedModel
 from worker.settings import Settings
+from worker.store import codec
 
 
 class Ears:
@@ -34,6 +38,19 @@ class Ears:
         return [s for moment, s in self.heard if moment == what and isinstance(s, kind)]
 
 
+async def decided_again(worker):
+    """Whatever a test makes a run go through, its journal alone leads to the same decisions."""
+    for each in await worker.store.recent(limit=50):
+        view = await worker.store.view(each.id)
+        events = codec.decode(codec.dump(list(view.events))) if view else []
+        if not events:
+            continue
+        task = task_from_wire(events[0].task, default_id=each.id)
+        told = redecide(limits_of(task, worker.settings.limits()), events)
+
+        assert told.difference is None, (each.id, told.facts[told.difference])
+
+
 @pytest.fixture
 def start(tmp_path):
     """Start a worker: `async with start(*script, tools=[…], **settings) as worker`."""
@@ -51,6 +68,7 @@ def start(tmp_path):
         if running:
             async with worker:
                 yield worker
+                await decided_again(worker)
         else:
             yield worker
 

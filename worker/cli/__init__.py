@@ -59,6 +59,7 @@ COMMANDS: dict[str, Command] = {
     "cancel": Command("Tasks", "operating", "stop a task, waiting or running"),
     "approve": Command("Tasks", "deciding", "allow a call that waits for it, or list what waits"),
     "deny": Command("Tasks", "deciding", "refuse a call that waits for approval"),
+    "replay": Command("Tasks", "replaying", "show each step of a run, decided again by now's code"),
     "tools": Command("Tools", "toolbox", "list, lint and call tools"),
     "guard": Command("Operate", "operating", "show, open, close or release a breaker"),
     "dead": Command("Operate", "operating", "list, show and redrive dead letters"),
