@@ -137,6 +137,19 @@ def test_model_out_of_reach_is_four(asked, monkeypatch):
     assert "ConnectError" not in ran.err.splitlines()[-1]
 
 
+def test_several_models_out_of_reach_are_all_named(asked, monkeypatch):
+    """With a model that stands in, none of the two failures hides the other."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setenv("LOOPWORKER_MODEL_URL", f"http://127.0.0.1:{port}/v1")
+    monkeypatch.setenv("LOOPWORKER_MODEL_FALLBACKS", f"spare@http://127.0.0.1:{port}/v2")
+    monkeypatch.setenv("LOOPWORKER_MODEL_ATTEMPTS", "1")
+    ran = asked("ask", "x")
+
+    assert (ran.code, ran.out) == (4, "")
+    assert "; then spare: ConnectError" in ran.err
+
+
 def test_doctor_finds_everything_well(asked, tmp_path, monkeypatch):
     """With all in reach every line is ok; without the model its line says so, exit 4."""
     monkeypatch.setenv("LOOPWORKER_QUEUE_URL", f"sqlite:///{tmp_path / 'd.db'}")

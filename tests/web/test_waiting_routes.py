@@ -8,6 +8,8 @@ import pytest
 
 from tests.web.house import NOW, House
 from worker.core.digest import arguments_hash, canonical
+from worker.core.limits import Status
+from worker.core.task import Result
 from worker.queues.port import Ticket
 from worker.store.mailbox import Expectation, approval_address, job_address
 from worker.web.waiting import MAX_REPORT_BYTES
@@ -121,6 +123,27 @@ async def test_nothing_waits(house, client):
     assert (unknown.status_code, over.status_code) == (404, 410)
     assert "waits no longer: its task went on or ended" in over.json()["error"]["message"]
     assert (await client.get("/v1/approvals")).json() == {"approvals": []}
+
+
+async def test_a_run_that_has_ended_takes_no_decision(house, client):
+    """Whoever ended it may have died before the mailbox was told: 410 all the same."""
+    await park(house, expectation())
+    await house.store.put_result(Result(task_id="a/b", status=Status.CANCELLED))
+    late = await client.post("/v1/tasks/a/b/approvals", json=YES)
+
+    assert late.status_code == 410
+    assert await house.store.mail.read([approval_address("a/b:call_0")]) == []
+
+
+async def test_a_cancel_said_again_ends_what_the_first_left(house, client):
+    """Killed after the result: nothing waits for an approval, and the ticket is settled."""
+    await park(house, expectation())
+    await house.store.put_result(Result(task_id="a/b", status=Status.CANCELLED))
+    again = await client.delete("/v1/tasks/a/b")
+
+    assert (again.status_code, again.json()["status"]) == (200, "finished")
+    assert (await client.get("/v1/approvals")).json() == {"approvals": []}
+    assert await house.queue.state("a/b") == "ready"  # who claims it publishes the result
 
 
 @pytest.mark.parametrize("first", ["result", "run"])

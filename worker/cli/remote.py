@@ -109,6 +109,8 @@ def myself() -> str:
 
 def no_answer(url: str, error: str) -> str:
     """Say of an error that is about the connection to the model what a person can do about it."""
+    if "; then " in error:
+        return error  # of several models: it names each with what was wrong
     if not any(word in error for word in ("ConnectError", "Connect call failed", "refused")):
         return error
     from worker.configuration import masked

@@ -17,7 +17,7 @@ from worker.intake import check_reply_to, read_task
 from worker.queues.port import Queue
 from worker.running.sessions import SessionKeeper
 from worker.store.port import BEYOND_ALL_EVENTS, SessionClaim, Store, numbered
-from worker.waking import wake_next
+from worker.waking import wake, wake_next
 
 _CANCELLED = "cancelled while it waited"
 _CANCEL_SECONDS = 10.0  # for as long nobody else takes up a run that is being cancelled
@@ -59,6 +59,14 @@ class CallingOff:
             await self._publish(result, task.reply_to if task else None)
             await self._queue.cancel(task_id)
             await self._leave(task_id)
+
+    async def make_whole(self, task_id: str) -> None:
+        """Go on where another one died between result and queue; may be repeated.
+
+        Whoever claims the task finds its result, publishes it and lets the ticket go.
+        """
+        await self._leave(task_id)
+        await wake(task_id, self._queue, self._store)
 
     async def _cancelled(self, task_id: str, task: Task | None) -> Result | None:
         """End the run of a task that waits; its result, or None if it has one already."""

@@ -244,6 +244,8 @@ class Desk:
         was interrupted between journal and queue is made whole.
         """
         view = await self.look(task_id)
+        if view is not None and view.result is not None and view.place == "parked":
+            await self._calling_off.make_whole(task_id)
         if view is None or view.result is not None:
             return view
         if view.run is not None and view.run.state == "open":

@@ -96,14 +96,8 @@ class WaitingDesk:
                 f"the arguments of call {call.call_id} have the digest {call.digest}, not"
                 f" {decision.digest[:100]}: look at them again",
             )
-        posted = await self._mail.read([call.address])
-        if not posted and self._now() >= call.expires_at:
-            until = rfc3339(call.expires_at)
-            raise NotAccepted(410, f"call {call.call_id} waited until {until} and no longer")
-        if not posted and call.answered:
-            raise NotAccepted(
-                410, f"call {call.call_id} waits no longer: its task went on or ended"
-            )
+        if not await self._mail.read([call.address]):
+            await self._must_wait(call)
         receipt = await self._mail.post(call.address, _said(call, decision))
         said = json.loads(receipt.posted.body)
         if said["approved"] is not decision.approved:
@@ -173,6 +167,17 @@ class WaitingDesk:
             raise NotAccepted(409, f"no call waits any more; name one: {_named(known)}")
         # The same said again after it was heard: the newest, for models repeat their ids.
         return waiting[0] if waiting else known[-1]
+
+    async def _must_wait(self, call: Expectation) -> None:
+        """Raise NotAccepted where a first decision comes too late to count."""
+        if self._now() >= call.expires_at:
+            until = rfc3339(call.expires_at)
+            raise NotAccepted(410, f"call {call.call_id} waited until {until} and no longer")
+        # Who ends a run writes its result first, and may die before it tells the mailbox.
+        if call.answered or await self._store.result(call.run_id) is not None:
+            raise NotAccepted(
+                410, f"call {call.call_id} waits no longer: its task went on or ended"
+            )
 
     async def _wake(self, receipt: Receipt) -> None:
         for run_id in receipt.waiting:
