@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.servers.proxy import Proxy
+from tests.servers.redisserver import redis_server
+
 pytest.register_assert_rewrite("worker.testing")
+
+
+@pytest.fixture(scope="session")
+def redis_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A Redis server for the whole session, behind a proxy."""
+    with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        proxy = Proxy(server.port)
+        yield proxy
+        proxy.close()

@@ -143,15 +143,16 @@ class Process:
 class Site:
     """A folder with a queue file and effects, a model to ask, and the workers at it.
 
-    `queue` and `store` are this test's own view of the same file.
+    `queue` and `store` are this test's own view of the same file; `queue_url` names another queue.
     """
 
-    def __init__(self, folder: Path, model: PlanModel) -> None:
+    def __init__(self, folder: Path, model: PlanModel, *, queue_url: str | None = None) -> None:
         self.folder = folder
         self.model = model
         self.processes: list[Process] = []
         self.url = f"sqlite:///{folder / 'tasks.db'}"
-        self.queue: Queue = open_queue(self.url)
+        self.queue_url = queue_url or self.url
+        self.queue: Queue = open_queue(self.queue_url)
         self.store: Store = open_store(self.url)
         (folder / "effects").touch()
 
@@ -164,7 +165,8 @@ class Site:
             "LOOPWORKER_HTTP": "off",
             "LOOPWORKER_LOG_LEVEL": "debug",
             "LOOPWORKER_MODEL_URL": self.model.url,
-            "LOOPWORKER_QUEUE_URL": self.url,
+            "LOOPWORKER_QUEUE_URL": self.queue_url,
+            "LOOPWORKER_STORE_URL": self.url,
             "LOOPWORKER_QUEUE__BACKOFF_SECONDS": "0.1",
             "LOOPWORKER_QUEUE__LEASE_SECONDS": "1",
             "LOOPWORKER_QUEUE__POLL_SECONDS": "0.2",

@@ -26,6 +26,7 @@ from tests.tidy.sources import (
 # a room may only name rooms above its own line, which keeps the table acyclic to the eye as well.
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
+    "awaiting": set(),
     "ids": set(),
     "section": set(),
     "fallbacksettings": {"core", "section"},
@@ -54,13 +55,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "discovery": {"core", "registry", "toolkit"},
     "toollint": {"core", "registry", "toolkit"},
     "mcp": {"core", "guard", "mcpsettings", "registry", "settings", "telemetry", "toolkit"},
+    "redislink": {"core"},
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
     "sqlitejobs": set(),
     "sqlitesync": set(),
     "sqlitefile": {"core", "sqlitejobs", "sqliteopen", "sqliteschema", "sqlitesync"},
-    "queues": {"core", "sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema", "telemetry"},
-    "store": {"core", "sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema", "telemetry"},
+    "queues": {
+        *("awaiting", "core", "redislink", "telemetry"),
+        *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
+    },
+    "store": {
+        *("awaiting", "core", "telemetry"),
+        *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
+    },
     "waking": {"core", "queues.port", "store.port"},
     "running": {
         *("core", "guard", "http", "model.port", "registry", "telemetry"),
@@ -138,6 +146,7 @@ MAY_KNOW: dict[str, set[str]] = {
     },
     "pydantic_settings": {"worker/configuration.py", "worker/settings.py"},
     "pytest": {"worker/testing/"},  # suites are tests, shipped for other people's adapters
+    "redis": {"worker/redislink.py"},
     "selectolax": {"worker/webpage.py"},
     "sqlite3": {
         *("worker/sqlitefile.py", "worker/sqliteopen.py", "worker/sqliteschema.py"),

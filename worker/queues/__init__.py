@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from worker.core.errors import ConfigError
+from typing import Any
+
+from worker.core.errors import ConfigError, QueueUnavailable
 from worker.queues.port import MAX_DELIVERIES, Queue
 
-_NOT_BUILT = ("postgresql", "postgres", "redis", "rediss", "amqp", "amqps", "nats", "tls")
+_NOT_BUILT = ("postgresql", "postgres", "amqp", "amqps", "nats", "tls")
 
 
 def open_queue(
@@ -15,10 +17,11 @@ def open_queue(
     max_deliveries: int = MAX_DELIVERIES,
     depth_max: int | None = None,
 ) -> Queue:
-    """Open the queue `name` of an engine: `sqlite:///file.db` or `memory://`.
+    """Open the queue `name` of an engine: `sqlite:///file.db`, `redis://host` or `memory://`.
 
-    `depth_max` bounds the tasks that wait. Blocks for as long as a file takes to open. Raises
-    ConfigError that says what to do; the drivers of an engine are imported here and not before.
+    `depth_max` bounds the tasks that wait. Blocks for as long as a file takes to open, or a server
+    to say how it is set up. Raises ConfigError that says what to do; the drivers of an engine are
+    imported here and not before.
     """
     scheme = url.partition(":")[0].lower()
     if scheme == "sqlite":
@@ -29,6 +32,8 @@ def open_queue(
 
         file = SqliteFile.shared(settings_of(url), part=QUEUE)
         return SqliteQueue(file, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
+    if scheme in ("redis", "rediss"):
+        return _redis_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme == "memory":
         from worker.queues.memory import MemoryQueue
 
@@ -36,7 +41,25 @@ def open_queue(
     if scheme in _NOT_BUILT:
         raise ConfigError(
             f"LOOPWORKER_QUEUE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db"
+            " or redis://host"
         )
     raise ConfigError(
-        f"LOOPWORKER_QUEUE_URL: {url!r} is no queue; write sqlite:///file.db or memory://"
+        f"LOOPWORKER_QUEUE_URL: {url!r} is no queue; write sqlite:///file.db, redis://host"
+        " or memory://"
     )
+
+
+def _redis_queue(url: str, **options: Any) -> Queue:
+    try:
+        from worker.redislink import RedisLink, settings_of
+    except ModuleNotFoundError as error:
+        if error.name != "redis":
+            raise
+        raise ConfigError(
+            "LOOPWORKER_QUEUE_URL: redis:// needs a driver: pip install 'loopworker[redis]'"
+        ) from error
+    from worker.queues.redis import RedisQueue
+
+    link = RedisLink(settings_of(url), unavailable=QueueUnavailable)
+    link.check()
+    return RedisQueue(link, **options)

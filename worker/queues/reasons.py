@@ -1,16 +1,19 @@
-"""What the history of a task says, in the same words for every engine."""
+"""What the history of a task says, in the same words for every engine.
+
+An engine that writes the lines itself asks for them with %s in place of each value.
+"""
 
 from __future__ import annotations
 
 HISTORY_MAX = 20  # lines kept; the oldest leave first
 
 
-def delivered_too_often(deliveries: int) -> str:
+def delivered_too_often(deliveries: int | str) -> str:
     """Why `claim` gave a task up."""
     return f"delivered {deliveries} times without an end (limit {deliveries})"
 
 
-def lease_ran_out(*, delivery: int, owner: str) -> str:
+def lease_ran_out(*, delivery: int | str, owner: str) -> str:
     """The history line of an owner that went silent."""
     return f"delivery {delivery}: {ran_out(owner)}"
 
@@ -20,7 +23,7 @@ def ran_out(owner: str) -> str:
     return f"the lease of {owner} ran out"
 
 
-def handed_back(*, delivery: int, reason: str) -> str:
+def handed_back(*, delivery: int | str, reason: str) -> str:
     """The history line of a nack."""
     return f"delivery {delivery}: {reason}"
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from worker.awaiting import kept
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, WorkerError
 from worker.queues import sqlite_statements as sql
 from worker.queues.port import (
@@ -35,7 +36,6 @@ from worker.queues.reasons import readable
 from worker.queues.sqlite_changes import PRUNE_BATCH, Rows
 from worker.queues.sqlite_rows import NEVER, Claimed, lease_key, place_of
 from worker.sqlitefile import SqliteFile
-from worker.sqlitejobs import kept
 from worker.sqliteopen import GuardedClock
 
 T = TypeVar("T")

@@ -27,5 +27,8 @@ def open_store(url: str) -> Store:
 
         return MemoryStore()
     if scheme in _NOT_BUILT:
-        raise ConfigError(f"{scheme}:// is not built yet in this version; use sqlite:///file.db")
+        raise ConfigError(
+            f"{scheme}:// as a store of journals and results is not built yet in this version; set"
+            " LOOPWORKER_STORE_URL=sqlite:////data/journal.db, a file that all workers reach"
+        )
     raise ConfigError(f"{url!r} is no store; write sqlite:///file.db or memory://")

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
+from worker.awaiting import kept
 from worker.core.errors import (
     IllegalEvent,
     LeaseLost,
@@ -21,7 +22,6 @@ from worker.core.events import Event
 from worker.core.history import RawMessage
 from worker.core.task import Result
 from worker.sqlitefile import SqliteFile
-from worker.sqlitejobs import kept
 from worker.sqliteopen import GuardedClock
 from worker.store import codec, sqlite_sessions
 from worker.store import sqlite_statements as sql

@@ -1,0 +1,120 @@
+"""What is particular to the Redis queue: how a server is set up, addresses, tasks put in by others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.servers.redisserver import own_url, redis_server
+from tests.servers.server import free_port, program
+from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
+from worker.queues import open_queue
+from worker.queues.port import Ticket
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """A server with a password and room for little."""
+    options = ("--requirepass", "hidden", "--maxmemory", "3mb")
+    with redis_server(tmp_path_factory.mktemp("redis"), *options) as server:
+        yield server
+
+
+def address(broker, password="hidden"):
+    """An own part of the server."""
+    return own_url(broker.port).replace("//", f"//:{password}@")
+
+
+def native(broker, *words):
+    """What an operator or another program types."""
+    command = [program("redis-cli"), "-p", str(broker.port), "-a", "hidden", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_a_server_that_may_throw_tasks_away_is_refused(broker, policy):
+    """With the reason and what to do about it, before a task is in it."""
+    native(broker, "CONFIG", "SET", "maxmemory-policy", policy)
+    try:
+        with pytest.raises(ConfigError, match="set maxmemory-policy noeviction"):
+            open_queue(address(broker))
+    finally:
+        native(broker, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+def test_a_wrong_password_is_told_without_it(broker):
+    """The address of the server, and no secret."""
+    with pytest.raises(ConfigError, match="lets nobody in") as caught:
+        open_queue(address(broker, "wrong-secret"))
+
+    assert "wrong-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://localhost/?timeout=3", "'timeout' is no option"),
+        ("redis://localhost/?prefix=a{b}", "must not hold { or }"),
+        ("redis://localhost:abc/", "no address of a Redis server"),
+    ],
+)
+def test_an_address_that_cannot_be_read(url, said):
+    """Which part is wrong, and how it is written."""
+    with pytest.raises(ConfigError, match=said):
+        open_queue(url)
+
+
+async def test_a_server_that_is_not_there_is_an_outage():
+    """It may come later: the queue opens, and each call says what is wrong."""
+    queue = open_queue(f"redis://:hidden@127.0.0.1:{free_port()}/")
+    with pytest.raises(QueueUnavailable, match=r"Redis at 127\.0\.0\.1:") as caught:
+        await queue.depth()
+    await queue.close()
+
+    assert "hidden" not in str(caught.value)
+
+
+async def test_a_task_put_in_by_another_program_is_taken(broker):
+    """The one command of the README; the id is the key against doubles."""
+    url = address(broker)
+    stream = url.partition("prefix=")[2] + "tasks"
+    for _ in range(2):
+        native(broker, "XADD", stream, "*", "id", "t-1", "payload", '{"input": "现在几点?"}')
+    queue = open_queue(url)
+    first, *more = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5, limit=10)
+    await queue.ack(first)
+    await queue.close()
+
+    assert (first.id, json.loads(first.body), more) == ("t-1", {"input": "现在几点?"}, [])
+
+
+async def test_a_full_server_takes_no_more_and_gives_back_what_it_has(broker):
+    """No memory left: submits are refused, claims and acks go on."""
+    queue = open_queue(address(broker))
+    body = json.dumps({"input": "x" * 100_000}).encode()
+    put = 0
+    with pytest.raises(QueueFull, match="no memory left"):
+        while put < 100:
+            await queue.put(Ticket(id=f"t-{put}", body=body))
+            put += 1
+    for _ in range(put):
+        [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0)
+        await queue.ack(lease)
+    depth = await queue.depth()
+    await queue.close()
+
+    assert put > 0
+    assert (depth.ready, depth.leased) == (0, 0)
+
+
+def test_a_missing_driver_names_the_extra(monkeypatch):
+    """What to install, not a traceback."""
+    monkeypatch.setitem(sys.modules, "redis", None)
+    monkeypatch.delitem(sys.modules, "worker.redislink", raising=False)
+    with pytest.raises(ConfigError, match=r"pip install 'loopworker\[redis\]'"):
+        open_queue("redis://localhost/")

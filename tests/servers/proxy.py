@@ -1,0 +1,115 @@
+"""A TCP proxy before a server, which goes silent, cuts every connection or refuses new ones."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+
+_CHUNK = 65_536
+
+
+class Proxy:
+    """Passes bytes between a port of its own and a server's, in a thread of its own.
+
+    `is_silent`: bytes stop in both directions while connections stay open, as when a cable is cut.
+    """
+
+    def __init__(self, server_port: int) -> None:
+        self.server_port = server_port
+        self.is_silent = False
+        self._refuses = False
+        self._peers: dict[socket.socket, socket.socket] = {}
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """How many are open at this moment."""
+        with self._lock:
+            return len(self._peers) // 2
+
+    def refuse(self) -> None:
+        """Cut every connection, and close each new one at once."""
+        with self._lock:
+            self._refuses = True
+            for one in list(self._peers):
+                self._drop(one)
+
+    def cut(self) -> None:
+        """Cut every connection; new ones pass."""
+        self.refuse()
+        self._refuses = False
+
+    def silence(self) -> None:
+        """Let no byte through any more."""
+        self.is_silent = True
+
+    def pass_on(self) -> None:
+        """Be a proxy again; what was held back while it was silent is lost with its connections."""
+        if self.is_silent:
+            self.cut()
+        self.is_silent = self._refuses = False
+
+    def close(self) -> None:
+        """End it."""
+        self._ends.set()
+        self._thread.join()
+        self.refuse()
+        self._listener.close()
+        self._selector.close()
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            for each, _ in self._selector.select(timeout=0.05):
+                with self._lock:
+                    if each.fileobj is self._listener:
+                        self._accept()
+                    elif self.is_silent:
+                        self._ends.wait(0.01)
+                    else:
+                        self._copy(each.fileobj)
+
+    def _accept(self) -> None:
+        inner, _ = self._listener.accept()
+        if self._refuses:
+            inner.close()
+            return
+        try:
+            outer = socket.create_connection(("127.0.0.1", self.server_port), timeout=5)
+        except OSError:
+            inner.close()
+            return
+        for one, other in ((inner, outer), (outer, inner)):
+            one.settimeout(5)
+            self._peers[one] = other
+            self._selector.register(one, selectors.EVENT_READ)
+
+    def _copy(self, source: object) -> None:
+        if not isinstance(source, socket.socket) or source not in self._peers:
+            return  # dropped a moment ago
+        try:
+            chunk = source.recv(_CHUNK)
+            if chunk:
+                self._peers[source].sendall(chunk)
+                return
+        except OSError:
+            pass
+        self._drop(source)
+
+    def _drop(self, one: socket.socket) -> None:
+        other = self._peers.pop(one, None)
+        for each in (one, other):
+            if each is not None:
+                self._peers.pop(each, None)
+                try:
+                    self._selector.unregister(each)
+                except (KeyError, ValueError):
+                    pass
+                each.close()

@@ -1,0 +1,303 @@
+"""A stream for whoever puts tasks in, and sets ordered by time; every change of state is one script.
+
+Any program can put a task into the stream that has the queue's name:
+
+    XADD tasks * id my-id payload '{"input": "…"}'
+
+`id` makes it idempotent; `priority` (-100 to 100) and `not_before` (seconds since the epoch) may be
+given as well. The next look of a worker takes it out of the stream, and no consumer group is needed:
+a script moves a task from one state to another wholly or not at all, so nothing is ever in between.
+
+The clock is the server's. What a task survives is the server's to say: its `appendfsync`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from worker.awaiting import kept
+from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
+from worker.queues import redis_scripts as lua
+from worker.queues.places import place_from
+from worker.queues.port import (
+    MAX_DELIVERIES,
+    Capabilities,
+    DeadLetter,
+    Depth,
+    Lease,
+    Place,
+    Ticket,
+)
+from worker.queues.reasons import readable
+from worker.redislink import RedisLink, Script
+
+NEVER = float("inf")
+HAND_BACK_SECONDS = 5.0  # for the leases of a queue that closes
+
+
+class RedisQueue:
+    """A queue on a Redis or Valkey server; see the port for what each method promises.
+
+    Takes over one use of `link` and closes it.
+    """
+
+    capabilities = Capabilities()
+    system = "redis"
+
+    def __init__(
+        self,
+        link: RedisLink,
+        *,
+        name: str = "tasks",
+        max_deliveries: int = MAX_DELIVERIES,
+        depth_max: int | None = None,
+    ) -> None:
+        self.name = name
+        self.max_deliveries = max_deliveries
+        self.depth_max = depth_max
+        self._link = link
+        stream = link.settings.prefix + name
+        self._keys = (stream, "{" + stream + "}")
+        self._held: dict[str, Lease] = {}
+        self._claims: set[asyncio.Task[Any]] = set()
+        self._siblings: list[RedisQueue] = []
+        self._listeners: list[Callable[[str], None]] = []
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"RedisQueue({self.name!r}, {len(self._held)} leases held, {self._link!r})"
+
+    async def put(self, ticket: Ticket) -> bool:
+        """See the port: add a task; False when its id is known."""
+        most = -1 if self.depth_max is None else self.depth_max
+        due = repr(float(ticket.not_before or 0))
+        values = (readable(ticket.id), ticket.body, ticket.priority, due, most)
+        outcome = await self._link.run(lua.PUT, self._keys, *values, full=QueueFull)
+        if outcome < 0:
+            raise QueueFull(f"queue {self.name!r} holds {self.depth_max} tasks, its limit")
+        return bool(outcome)
+
+    async def claim(
+        self, *, owner: str, lease_seconds: float, wait_seconds: float, limit: int = 1
+    ) -> list[Lease]:
+        """See the port: lease up to `limit` tasks, waiting for the first.
+
+        Cancelled while the claim is under way: what it gets is handed back uncounted.
+        """
+        give_up_at = time.monotonic() + wait_seconds
+        wish = (readable(owner), lease_seconds, limit)
+        while True:
+            leases, due_in, bell = await self._claim_once(wish)
+            left = give_up_at - time.monotonic()
+            if leases or left <= 0:
+                return leases
+            if due_in > 0:
+                heard = {self._keys[0]: "0-0", f"{self._keys[1]}:bell": bell}
+                await self._link.listen(heard, seconds=min(left, due_in))
+
+    async def extend(self, lease: Lease, *, lease_seconds: float) -> None:
+        """See the port: keep the lease from now."""
+        if await self.extend_many([lease], lease_seconds=lease_seconds):
+            raise self._lost(lease)
+
+    async def extend_many(
+        self, leases: Sequence[Lease], *, lease_seconds: float
+    ) -> Sequence[Lease]:
+        """See the port: keep many leases; returns the lost ones."""
+        if not leases:
+            return []
+        pairs = [word for lease in leases for word in (lease.id, lease.token)]
+        found = await self._link.run(lua.EXTEND, self._keys, lease_seconds, *pairs)
+        return [lease for lease, is_ours in zip(leases, found, strict=True) if not is_ours]
+
+    async def ack(self, lease: Lease) -> None:
+        """See the port: settle for good."""
+        await self._settle(lua.ACK, lease)
+
+    async def nack(self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str) -> None:
+        """See the port: hand back, hidden for the delay."""
+        await self._settle(lua.NACK, lease, delay_seconds, int(counted), readable(reason))
+
+    async def dead_letter(self, lease: Lease, *, reason: str) -> None:
+        """See the port: give the task up."""
+        await self._settle(lua.BURY, lease, readable(reason))
+
+    async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
+        """See the port: the newest dead letters first."""
+        found = await self._link.run(lua.DEAD, self._keys, limit) if limit > 0 else []
+        return [_dead_letter_of(row) for row in found]
+
+    def on_dead(self, told: Callable[[str], None]) -> None:
+        """See the port: tell of the tasks that claims give up."""
+        self._listeners.append(told)
+
+    async def redrive(self, task_id: str) -> bool:
+        """See the port: put a dead letter back."""
+        return bool(await self._link.run(lua.REDRIVE, self._keys, readable(task_id)))
+
+    async def cancel(self, task_id: str) -> bool:
+        """See the port: remove a waiting task."""
+        return bool(await self._link.run(lua.CANCEL, self._keys, readable(task_id)))
+
+    async def wake(self, task_id: str, *, afresh: bool = False, body: bytes | None = None) -> bool:
+        """See the port: make a parked task ready; here it is found by its id."""
+        return bool(await self._link.run(lua.WAKE, self._keys, readable(task_id), int(afresh)))
+
+    async def state(self, task_id: str) -> str | None:
+        """See the port: where a task is."""
+        place = await self.place(task_id)
+        return place.state if place else None
+
+    async def place(self, task_id: str) -> Place | None:
+        """See the port: where a task is, and why."""
+        found = await self._link.run(lua.PLACE, self._keys, readable(task_id))
+        return _place_of(found) if found else None
+
+    async def body(self, task_id: str) -> bytes | None:
+        """See the port: what was put."""
+        found = await self._link.run(lua.PLACE, self._keys, readable(task_id))
+        return None if not found or found[0] == b"done" else bytes(found[6])
+
+    async def depth(self) -> Depth:
+        """See the port: tasks by state."""
+        *counts, ready_age, leased_age = await self._link.run(lua.DEPTH, self._keys)
+        ready, delayed, leased, parked, dead = counts
+        return Depth(
+            ready=ready,
+            delayed=delayed,
+            leased=leased,
+            parked=parked,
+            dead=dead,
+            oldest_ready_seconds=float(ready_age) if ready_age else None,
+            oldest_leased_seconds=float(leased_age) if leased_age else None,
+        )
+
+    async def prune(self, *, older_than_seconds: float) -> int:
+        """See the port: forget settled tasks, some hundred in each script."""
+        total, gone = 0, lua.PRUNE_BATCH
+        while gone == lua.PRUNE_BATCH:
+            gone = await self._link.run(lua.PRUNE, self._keys, older_than_seconds)
+            total += gone
+        return total
+
+    def sibling(self, name: str) -> RedisQueue:
+        """See the port: the queue of another name on the same server."""
+        other = RedisQueue(
+            self._link.again(),
+            name=name,
+            max_deliveries=self.max_deliveries,
+            depth_max=self.depth_max,
+        )
+        self._siblings.append(other)
+        return other
+
+    async def close(self) -> None:
+        """See the port: hand unsettled leases back uncounted, let go of the connections."""
+        if self._closed:
+            return
+        self._closed = True
+        for sibling in self._siblings:
+            await sibling.close()
+        if self._claims:
+            await asyncio.wait(self._claims)
+        try:
+            async with asyncio.timeout(HAND_BACK_SECONDS):
+                await self._hand_back(list(self._held.values()), "handed back")
+        except TimeoutError:
+            self._held.clear()  # the server is out of reach: the leases run out by themselves
+        await self._link.close()
+
+    async def _settle(self, script: Script, lease: Lease, *values: Any) -> None:
+        if not await self._link.run(script, self._keys, lease.id, lease.token, *values):
+            raise self._lost(lease)
+        self._held.pop(lease.token, None)
+
+    def _lost(self, lease: Lease) -> LeaseLost:
+        self._held.pop(lease.token, None)
+        return LeaseLost(f"the lease of task {lease.id} is lost")
+
+    async def _claim_once(self, wish: Any) -> tuple[list[Lease], float, str]:
+        """Look for tasks once: leases, how long until one may be due, what the bell said."""
+        claiming = self._keep(self._ask(wish))
+        found: tuple[list[Lease], float, str] = await kept(claiming, undo=self._undo_claim)
+        return found
+
+    async def _ask(self, wish: Any) -> tuple[list[Lease], float, str]:
+        expires_at = time.monotonic() + wish[1]
+        values = (*wish, self.max_deliveries)
+        rows, dead, due_in, bell = await self._link.run(lua.CLAIM, self._keys, *values)
+        leases = [_lease_of(row, expires_at) for row in rows]
+        self._held.update({lease.token: lease for lease in leases})
+        for task_id in dead:
+            for told in self._listeners:
+                told(_text(task_id))
+        return leases, float(due_in) if due_in else NEVER, bell.decode()
+
+    async def _undo_claim(self, claimed: tuple[list[Lease], float, str]) -> None:
+        await self._hand_back(claimed[0], "claim cancelled")
+
+    async def _hand_back(self, leases: Sequence[Lease], reason: str) -> None:
+        """Hand back uncounted; a lost lease needs none, and a server out of reach gets none."""
+        back = [self.nack(lease, delay_seconds=0, counted=False, reason=reason) for lease in leases]
+        for outcome in await asyncio.gather(*back, return_exceptions=True):
+            if isinstance(outcome, BaseException) and not isinstance(
+                outcome, LeaseLost | QueueUnavailable
+            ):
+                raise outcome
+
+    def _keep(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._claims.add(task)
+        task.add_done_callback(self._claims.discard)
+        return task
+
+
+def _lease_of(row: Sequence[bytes], expires_at: float) -> Lease:
+    task_id, body, deliveries, handings, token, enqueued_at, priority, lapses = row
+    return Lease(
+        id=_text(task_id),
+        body=body,
+        deliveries=int(deliveries),
+        handings=int(handings),
+        token=token.decode(),
+        enqueued_at=float(enqueued_at),
+        expires_at=expires_at,
+        priority=int(priority),
+        lapses=int(lapses),
+    )
+
+
+def _dead_letter_of(row: Sequence[bytes]) -> DeadLetter:
+    task_id, body, reason, deliveries, enqueued_at, died_at, owner, history = row
+    return DeadLetter(
+        id=_text(task_id),
+        body=body,
+        reason=reason.decode(),
+        deliveries=int(deliveries),
+        enqueued_at=float(enqueued_at),
+        died_at=float(died_at),
+        last_owner=owner.decode(),
+        history=tuple(json.loads(history)),
+    )
+
+
+def _place_of(row: Sequence[bytes]) -> Place:
+    written, ready_at, lease_until, owner, deliveries, history, _, state = row
+    lines = json.loads(history or b"[]")
+    return place_from(
+        written.decode(),
+        state.decode(),
+        ready_at=float(ready_at or 0),
+        lease_until=float(lease_until or 0),
+        owner=owner.decode(),
+        deliveries=int(deliveries),
+        last_line=lines[-1] if lines else "",
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

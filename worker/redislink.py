@@ -1,0 +1,262 @@
+"""The connection to a Redis or Valkey server, as queue and store share it.
+
+Every change of state is one script, which the server does wholly or not at all. The driver's own
+retries are off: it cannot know whether a command whose answer got lost has had its effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from worker.core.errors import ConfigError, WorkerError
+
+CONNECTIONS_MAX = 32  # at once for commands; more of them wait for their turn
+ANSWER_SECONDS = 5.0  # without a byte from the server: the connection is given up
+BLOCK_SECONDS = 2.0  # of one blocking read; well below ANSWER_SECONDS
+VERSION_MIN = (7, 0)
+_OPTIONS = {
+    "prefix",
+    *("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile"),
+}
+_FORM = "redis://[user:password@]host[:port][/database], or rediss:// for TLS"
+_REFUSED = (redis.exceptions.AuthenticationError, redis.exceptions.AuthorizationError)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """Where the server is. `prefix` begins the name of every key.
+
+    `shift` is added to the server's clock, in seconds: only tests give it.
+    """
+
+    options: Mapping[str, Any]
+    prefix: str = ""
+    answer_seconds: float = ANSWER_SECONDS
+    shift: Callable[[], float] = field(default=lambda: 0.0)
+
+
+def settings_of(url: str) -> LinkSettings:
+    """Read `redis://…` or `rediss://…`. Raises ConfigError."""
+    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    unknown = sorted(set(given) - _OPTIONS)
+    if unknown:
+        known = ", ".join(sorted(_OPTIONS))
+        raise ConfigError(f"{unknown[0]!r} is no option of a redis:// address; there are {known}")
+    try:
+        options = dict(redis.asyncio.connection.parse_url(url))
+    except ValueError as error:
+        raise ConfigError(f"no address of a Redis server ({error}); write {_FORM}") from error
+    prefix = str(options.pop("prefix", ""))
+    if "{" in prefix or "}" in prefix:
+        raise ConfigError("the prefix of a redis:// address must not hold { or }")
+    return LinkSettings(options, prefix=prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script of the server's; `sha` is the name by which the server knows it."""
+
+    text: str
+    sha: str
+
+    @classmethod
+    def of(cls, *parts: str, frees: bool = False) -> Script:
+        """Put a script together. One that `frees` also runs when the server's memory is full."""
+        head = "#!lua flags=allow-oom\n" if frees else "#!lua\n"
+        text = head + "\n".join(parts)
+        return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+class RedisLink:
+    """Connections to one server for the event loop that used it first.
+
+    From any other loop each call has a connection of its own, and closes it. `unavailable` is what
+    is raised when the server cannot be reached, or refuses.
+    """
+
+    def __init__(self, settings: LinkSettings, *, unavailable: type[WorkerError]) -> None:
+        self.settings = settings
+        self._unavailable = unavailable
+        self._uses = 1
+        self._is_sound = False
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._client: redis.asyncio.Redis | None = None
+        self._waiting: redis.asyncio.Redis | None = None
+
+    def __repr__(self) -> str:
+        state = "not connected" if self._client is None else "open"
+        return f"RedisLink({self.where}, {state})"
+
+    @property
+    def where(self) -> str:
+        """The server's address, for people."""
+        options = self.settings.options
+        place = options.get("path") or f"{options.get('host', 'localhost')}"
+        return f"{place}:{options.get('port', 6379)}" if "path" not in options else str(place)
+
+    def again(self) -> RedisLink:
+        """Note one use more; each use closes once."""
+        self._uses += 1
+        return self
+
+    def check(self) -> None:
+        """Ask the server for its settings, and block meanwhile.
+
+        Raises ConfigError for a server that would lose what is in it, or lets nobody in. One that
+        cannot be reached is left for the first call, which asks again.
+        """
+        client = redis.Redis.from_pool(
+            redis.ConnectionPool(
+                connection_class=_plain(self.settings.options), **_quiet(self.settings)
+            )
+        )
+        try:
+            said = client.info()
+        except _REFUSED as error:
+            raise ConfigError(f"{self.where} lets nobody in: {error}") from error
+        except redis.RedisError:
+            return
+        finally:
+            client.close()
+        wrong = unfit(said)
+        if wrong:
+            raise ConfigError(f"{self.where}: {wrong}")
+        self._is_sound = True
+
+    async def run(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        *values: Any,
+        full: type[WorkerError] | None = None,
+    ) -> Any:
+        """Let the server run a script, and return its answer.
+
+        `full` is raised when the server has no memory left for it. Cancelled: it was run or not.
+        """
+        async with self._ours(full), self._connected() as client:
+            if not self._is_sound:
+                await self._look(client)
+            words = (len(keys), *keys, repr(self.settings.shift()), *values)
+            try:
+                return await client.execute_command("EVALSHA", script.sha, *words)
+            except redis.exceptions.NoScriptError:
+                return await client.execute_command("EVAL", script.text, *words)
+
+    async def listen(self, heard: Mapping[str, str], *, seconds: float) -> None:
+        """Wait until one of these streams holds something after the entry named, or so long.
+
+        It takes nothing, so it may be cancelled at any moment.
+        """
+        milliseconds = max(1, int(min(seconds, BLOCK_SECONDS) * 1000))
+        words = ("COUNT", 1, "BLOCK", milliseconds, "STREAMS", *heard, *heard.values())
+        async with self._ours(None), self._connected(waits=True) as client:
+            await client.execute_command("XREAD", *words)
+
+    async def close(self) -> None:
+        """Let go of the connections with the last use. Idempotent beyond that."""
+        self._uses -= 1
+        if self._uses > 0:
+            return
+        for client in (self._client, self._waiting):
+            if client is not None and self._home is asyncio.get_running_loop():
+                await client.connection_pool.disconnect(inuse_connections=True)
+        self._client = self._waiting = self._home = None
+
+    # --- connections -----------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _connected(self, *, waits: bool = False) -> Any:
+        loop = asyncio.get_running_loop()
+        if self._home is None or self._home.is_closed():
+            self._home, self._client, self._waiting = loop, self._open(), self._open(waits=True)
+        if self._home is loop:
+            yield self._waiting if waits else self._client
+            return
+        client = self._open()
+        try:
+            yield client
+        finally:
+            await client.connection_pool.disconnect(inuse_connections=True)
+
+    def _open(self, *, waits: bool = False) -> redis.asyncio.Redis:
+        kind = _evented(self.settings.options)
+        options = {**_quiet(self.settings), "retry": Retry(NoBackoff(), 0)}
+        if waits:  # as many as wait, so that no command stands behind them
+            pool = redis.asyncio.ConnectionPool(
+                connection_class=kind, max_connections=2**16, **options
+            )
+        else:
+            pool = redis.asyncio.BlockingConnectionPool(
+                connection_class=kind,
+                max_connections=CONNECTIONS_MAX,
+                timeout=self.settings.answer_seconds,
+                **options,
+            )
+        return redis.asyncio.Redis(connection_pool=pool)
+
+    async def _look(self, client: redis.asyncio.Redis) -> None:
+        wrong = unfit(await client.info())
+        if wrong:
+            raise self._unavailable(f"{self.where}: {wrong}")
+        self._is_sound = True
+
+    @asynccontextmanager
+    async def _ours(self, full: type[WorkerError] | None) -> Any:
+        # Connecting, asking for the settings, sending the script: each within its time, all too.
+        try:
+            async with asyncio.timeout(3 * self.settings.answer_seconds):
+                yield
+        except redis.exceptions.OutOfMemoryError as error:
+            kind = full or self._unavailable
+            raise kind(f"{self.where} has no memory left (maxmemory); nothing written") from error
+        except (redis.RedisError, OSError, TimeoutError) as error:
+            said = str(error) or type(error).__name__
+            raise self._unavailable(f"Redis at {self.where} cannot be used: {said}") from error
+
+
+def unfit(said: Mapping[str, Any]) -> str:
+    """Why a server cannot be entrusted with tasks, from its INFO; empty when it can."""
+    policy = said.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        return (
+            f"maxmemory-policy is {policy}, so the server may throw tasks away;"
+            " set maxmemory-policy noeviction"
+        )
+    version = str(said.get("redis_version", "7.0"))
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers < VERSION_MIN:
+        return f"the server is version {version}; Redis 7.0, Valkey 7.2 or a later one is needed"
+    return ""
+
+
+def _quiet(settings: LinkSettings) -> dict[str, Any]:
+    options = {key: each for key, each in settings.options.items() if key != "connection_class"}
+    return {
+        "protocol": 2,
+        "socket_timeout": settings.answer_seconds,
+        "socket_connect_timeout": settings.answer_seconds,
+        "socket_keepalive": True,
+        **options,
+    }
+
+
+def _evented(options: Mapping[str, Any]) -> Any:
+    return options.get("connection_class", redis.asyncio.Connection)
+
+
+def _plain(options: Mapping[str, Any]) -> Any:
+    if _evented(options) is redis.asyncio.SSLConnection:
+        return redis.SSLConnection
+    return redis.Connection
