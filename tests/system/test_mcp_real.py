@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -85,3 +86,14 @@ async def test_a_server_that_is_not_installed_holds_up_nobody(site):
     found = await site.run("doctor", "--no-probe", **real(COMMAND="no-such-program"))
     assert "FAIL  mcp       time: 'no-such-program' was not found; is it installed?" in found.stdout
     assert found.returncode == 4
+
+
+async def test_a_program_that_ends_at_its_start_is_quoted(site):
+    """`doctor` tells what it said on its standard error, with its secrets masked."""
+    script = "import sys; sys.exit('no module named weather, password=hunter22')"
+    server = real(COMMAND=sys.executable, ARGS=f'-c "{script}"')
+    found = await site.run("doctor", "--no-probe", **server)
+
+    (line,) = [each for each in found.stdout.splitlines() if "FAIL  mcp" in each]
+    assert "; it said: no module named weather" in line
+    assert "hunter22" not in line

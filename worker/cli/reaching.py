@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from worker.registry import Registry
     from worker.settings import Settings
 
+_WORDS_CHARS_MAX = 300
 PATIENCE_SECONDS = 1000.0  # each server's CONNECT_SECONDS end the waiting before
 
 
@@ -75,7 +76,7 @@ def tell_troubles(states: Iterable[ServerState]) -> None:
     """Say on stderr which servers are away, and what is left out of the others."""
     for state in states:
         if state.state != "ready":
-            tell(f"loopworker: MCP server {state.name} is away: {one_line(state.reason)}")
+            tell(f"loopworker: MCP server {state.name} is away: {_why_away(state)}")
         for name, reason in state.left_out:
             tell(f"loopworker: {state.name}.{one_line(f'{name} is left out: {reason}')}")
 
@@ -96,10 +97,18 @@ async def check_servers(settings: Settings) -> list[Finding]:
 
 def _finding(state: ServerState) -> Finding:
     if state.state != "ready":
-        return Finding("mcp", f"{state.name}: {state.reason}", UNREACHABLE)
+        return Finding("mcp", f"{state.name}: {_why_away(state)}", UNREACHABLE)
     names = ", ".join(name.partition(".")[2] for name in state.tools) or "none"
     text = f"{state.name}: {state.about}, {len(state.tools)} tools: {names}"
     if state.left_out:
         out = "; ".join(f"{name}: {reason}" for name, reason in state.left_out[:5])
         text += f"; {len(state.left_out)} left out ({out})"
     return Finding("mcp", text)
+
+
+def _why_away(state: ServerState) -> str:
+    """The reason, and what a program has said itself, which a closed connection does not tell."""
+    from worker.telemetry.redact import Redactor
+
+    words = Redactor().text(state.last_words, limit=_WORDS_CHARS_MAX)
+    return one_line(f"{state.reason}; it said: {words}" if words else state.reason)

@@ -39,6 +39,7 @@ class ServerState:
     about: str
     tools: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...]
+    last_words: str = ""  # the last line on its standard error, where it is away
 
 
 class McpServers:
@@ -148,6 +149,7 @@ class _Server:
         self._malformed: list[tuple[str, str]] = []
         self._all = all_servers
         self._lines = _Lines(self._say, clock=time.monotonic)
+        self._last_words = ""
 
     @property
     def pace(self) -> Pace:
@@ -161,7 +163,7 @@ class _Server:
             listed=self._listed,
             changed=self._changed,
             leave_out=lambda name, fault: self._malformed.append((name, fault)),
-            said=lambda line: self._lines.take("stderr", line),
+            said=self._said,
             garbage=lambda line: self._lines.take("stdout", line),
             started=self._all._leash.hold,
             stopped=self._all._leash.release,
@@ -179,8 +181,13 @@ class _Server:
         seen = self.connection
         names = tuple(tool.name for tool in self.offered)
         return ServerState(
-            self.name, seen.state, seen.reason, seen.about, names, tuple(self.left_out)
+            *(self.name, seen.state, seen.reason, seen.about, names, tuple(self.left_out)),
+            last_words=self._last_words if seen.state == "away" else "",
         )
+
+    def _said(self, line: str) -> None:
+        self._last_words = line.strip() or self._last_words
+        self._lines.take("stderr", line)
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
         return await self.connection.call(name, arguments)
