@@ -71,3 +71,25 @@ async def test_broker_that_is_killed_and_comes_back_loses_nothing(site, broker, 
     assert site.effects("book") == ["book a", "book b"]
     assert published == {"t/result"}
     assert await worker.stop() == 0
+
+
+async def test_broker_that_stands_still_for_longer_than_the_lease(site, broker):
+    """Its connections stay open and say nothing: the lease is given up, and no booking repeated."""
+    worker = site.start(admin=True)
+    await worker.ready()
+    await site.submit("t", "book a, hold go, book b", reply_to="queue:results")
+    await site.effect("hold go")
+    broker.freeze()
+    try:
+        await worker.said("lease.lost", within=LEASE + 10.0)
+    finally:
+        broker.thaw()
+    site.ask_for("go")
+    result = await site.result("t", within=LEASE + 10.0)
+    await site.empty(within=LEASE + 10.0)
+    published = {lease.id for lease in await claimed(site, "results")}
+
+    assert result.status == "completed"
+    assert site.effects("book") == ["book a", "book b"]
+    assert published == {"t/result"}
+    assert await worker.stop() == 0
