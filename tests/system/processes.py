@@ -166,13 +166,13 @@ class Site:
             "LOOPWORKER_LOG_LEVEL": "debug",
             "LOOPWORKER_MODEL_URL": self.model.url,
             "LOOPWORKER_QUEUE_URL": self.queue_url,
-            "LOOPWORKER_STORE_URL": self.url,
             "LOOPWORKER_QUEUE__BACKOFF_SECONDS": "0.1",
             "LOOPWORKER_QUEUE__LEASE_SECONDS": "1",
             "LOOPWORKER_QUEUE__POLL_SECONDS": "0.2",
             "LOOPWORKER_TOOLS": str(HERE / "effects.py"),
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
+            **({} if self.queue_url == self.url else {"LOOPWORKER_STORE_URL": self.url}),
             **prefixed,
         }
 
