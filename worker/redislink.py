@@ -48,15 +48,16 @@ class LinkSettings:
 
 def settings_of(url: str) -> LinkSettings:
     """Read `redis://…` or `rediss://…`. Raises ConfigError."""
-    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    try:
+        given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+        options = dict(redis.asyncio.connection.parse_url(url))
+    except ValueError as error:
+        # Not what the parser says: of a password with a slash in it, that may be a part.
+        raise ConfigError(f"no address of a Redis server; write {_FORM}") from error
     unknown = sorted(set(given) - _OPTIONS)
     if unknown:
         known = ", ".join(sorted(_OPTIONS))
         raise ConfigError(f"{unknown[0]!r} is no option of a redis:// address; there are {known}")
-    try:
-        options = dict(redis.asyncio.connection.parse_url(url))
-    except ValueError as error:
-        raise ConfigError(f"no address of a Redis server ({error}); write {_FORM}") from error
     prefix = str(options.pop("prefix", ""))
     if "{" in prefix or "}" in prefix:
         raise ConfigError("the prefix of a redis:// address must not hold { or }")

@@ -61,6 +61,7 @@ def test_a_wrong_password_is_told_without_it(broker):
         ("redis://localhost/?timeout=3", "'timeout' is no option"),
         ("redis://localhost/?prefix=a{b}", "must not hold { or }"),
         ("redis://localhost:abc/", "no address of a Redis server"),
+        ("redis://[localhost/", "no address of a Redis server"),
     ],
 )
 def test_an_address_that_cannot_be_read(url, said):

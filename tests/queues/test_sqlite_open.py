@@ -57,6 +57,15 @@ def test_wrong_urls(tmp_path: Path, url: str, said: str) -> None:
         assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("url", ["redsi://:hidden@localhost/0", "redis://:a/hidden@localhost:x/"])
+def test_a_wrong_url_is_told_without_its_password(url: str) -> None:
+    """A typing error in an address is no reason to print a secret."""
+    for opener in (open_queue, open_store):
+        with pytest.raises(ConfigError) as caught:
+            opener(url)
+        assert "hidden" not in str(caught.value)
+
+
 @pytest.mark.parametrize("url", ["amqp://localhost", "nats://localhost"])
 def test_brokers_that_store_nothing(url: str) -> None:
     """A broker is no store, and says so; as a queue it is not built yet."""

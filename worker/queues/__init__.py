@@ -44,9 +44,13 @@ def open_queue(
             " or redis://host"
         )
     raise ConfigError(
-        f"LOOPWORKER_QUEUE_URL: {url!r} is no queue; write sqlite:///file.db, redis://host"
+        f"LOOPWORKER_QUEUE_URL: {_unsecret(url)!r} is no queue; write sqlite:///file.db, redis://host"
         " or memory://"
     )
+
+
+def _unsecret(url: str) -> str:
+    return url.rpartition("@")[2]  # what stands in front of the host may be a password
 
 
 def _redis_queue(url: str, **options: Any) -> Queue:

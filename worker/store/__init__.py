@@ -31,4 +31,5 @@ def open_store(url: str) -> Store:
             f"{scheme}:// as a store of journals and results is not built yet in this version; set"
             " LOOPWORKER_STORE_URL=sqlite:////data/journal.db, a file that all workers reach"
         )
-    raise ConfigError(f"{url!r} is no store; write sqlite:///file.db or memory://")
+    shown = url.rpartition("@")[2]  # without a password
+    raise ConfigError(f"{shown!r} is no store; write sqlite:///file.db or memory://")
