@@ -28,6 +28,7 @@ from worker.settingnames import (
     variable_of,
 )
 from worker.settings import Settings
+from worker.shownurl import HIDDEN, shown_url
 
 # Read by the shipped example tools: not settings of the worker itself.
 TOOL_VARIABLES = {
@@ -40,9 +41,6 @@ OTHER_NAMES = frozenset({"LOOPWORKER_CONFIG", *TOOL_VARIABLES})
 _FALLBACKS = {"model_url": "OPENAI_BASE_URL", "api_key": "OPENAI_API_KEY", "model": "OPENAI_MODEL"}
 FILE_BYTES_MAX = 1_048_576
 _DEPTH_MAX = 8  # deeper than any section, and than a file may make us go
-_SECRET_IN_QUERY = re.compile(
-    r"([?&][^=&#]*(?:key|token|secret|password|auth|sig)[^=&#]*=)[^&#]*", re.IGNORECASE
-)
 _SECRET_FLAG = re.compile(
     r"(--?[\w-]*(?:key|token|secret|password|auth)[\w-]*=?)(.*)", re.IGNORECASE | re.DOTALL
 )
@@ -238,13 +236,9 @@ def _source_within(place: tuple[str, ...], sources: Mapping[tuple[str, ...], str
 def masked(value: Any) -> Any:
     """The value as it may be shown: secrets, and passwords within URLs, are hidden."""
     if isinstance(value, SecretStr):
-        return "********"
-    if isinstance(value, str) and "://" in value and "@" in value:
-        scheme, _, rest = value.partition("://")
-        account, _, host = rest.rpartition("@")
-        value = f"{scheme}://{account.partition(':')[0]}:********@{host}"
-    if isinstance(value, str) and "://" in value:
-        return _SECRET_IN_QUERY.sub(r"\1********", value)
+        return HIDDEN
+    if isinstance(value, str):
+        return shown_url(value)
     if isinstance(value, dict):
         return {key: masked(entry) for key, entry in value.items()}
     return list(_masked_words(value)) if isinstance(value, tuple) else value
@@ -256,9 +250,9 @@ def _masked_words(words: tuple[Any, ...]) -> Iterator[Any]:
     for word in words:
         flag = _SECRET_FLAG.match(word) if isinstance(word, str) else None
         if follows:
-            yield "********"
+            yield HIDDEN
         elif flag:
-            yield flag[1] + ("********" if flag[2] else "")
+            yield flag[1] + (HIDDEN if flag[2] else "")
         else:
             yield masked(word)
         follows = not follows and flag is not None and not flag[1].endswith("=")

@@ -56,7 +56,7 @@ def build_observability(
     listeners: Iterable[Listener] = (),
 ) -> Observability:
     """Build the listeners. Raises ConfigError for tracing that cannot be had as asked for."""
-    redactor = Redactor(_secrets(settings), content=settings.log_content)
+    redactor = redactor_of(settings)
     number = own_version()
     metrics = Metrics(redactor, version=number, exemplar=exemplar)
     tracing = build_tracing(
@@ -87,6 +87,11 @@ def build_observability(
     )
 
 
+def redactor_of(settings: Settings) -> Redactor:
+    """The redactor that knows every secret of these settings, by its value and by its shape."""
+    return Redactor(_secrets(settings), content=settings.log_content)
+
+
 def _secrets(settings: Settings) -> list[str]:
     """Every secret that the settings hold, by its value."""
     keys = (
@@ -94,10 +99,20 @@ def _secrets(settings: Settings) -> list[str]:
         settings.http_token,
         *(f.api_key for f in settings.fallbacks.values()),
     )
-    urls = (settings.model_url, *(f.url for f in settings.fallbacks.values()))
-    passwords = (unquote(urlsplit(url).password or "") for url in urls if url)
+    urls = (
+        *(settings.model_url, settings.queue_url, settings.store_url),
+        *(f.url for f in settings.fallbacks.values()),
+    )
+    passwords = (_password(url) for url in urls if url)
     mcp = (text for server in settings.mcp.values() for text in server.secrets())
     return [key.get_secret_value() for key in keys if key] + [*filter(None, passwords), *mcp]
+
+
+def _password(url: str) -> str:
+    try:
+        return unquote(urlsplit(url).password or "")
+    except ValueError:  # it is refused where it is opened
+        return ""
 
 
 def breakers_measured(guards: Guards) -> Callable[[], Iterator[Signal]]:

@@ -20,9 +20,10 @@ from worker.cli.aside import tell_strays
 from worker.cli.output import tell
 from worker.cli.tasks import print_result
 from worker.configuration import load
+from worker.core.errors import QueueUnavailable
 from worker.core.limits import Status
 from worker.core.task import Result
-from worker.observability import build_observability
+from worker.observability import build_observability, redactor_of
 
 LOUD = '''
 import logging, sys
@@ -199,8 +200,30 @@ def test_every_secret_of_the_settings_is_masked_by_its_value():
         "LOOPWORKER_MODEL_FALLBACKS": "spare",
         "LOOPWORKER_FALLBACKS__SPARE__API_KEY": "plain-word-three",
         "LOOPWORKER_MODEL_URL": "http://me:plain-word-four@127.0.0.1:1/v1",
+        "LOOPWORKER_QUEUE_URL": "redis://:plain-word-five@127.0.0.1:1/0",
+        "LOOPWORKER_STORE_URL": "redis://:plain-word-six@127.0.0.1:1/0",
     }
     seen = build_observability(load(secrets).settings, worker_id="t", stream=io.StringIO())
     seen.logs.close()
 
-    assert "plain-word" not in seen.redactor.text(" ".join(secrets.values()))
+    said = " ".join(text.partition("//")[2] or text for text in secrets.values())
+    assert "plain-word" in said
+    assert "plain-word" not in seen.redactor.text(said.replace(":", " ").replace("@", " "))
+
+
+def test_a_url_that_cannot_be_taken_apart_is_refused_where_it_is_opened():
+    """Not by whoever looks for a password in it."""
+    settings = load({"LOOPWORKER_QUEUE_URL": "redis://[::1"}).settings
+
+    assert redactor_of(settings).text("as it was") == "as it was"
+
+
+def test_a_cause_that_the_error_tells_itself_is_not_told_again():
+    """Once is enough, and none is left out."""
+    told = QueueUnavailable("the server cannot be used: connection refused")
+    told.__cause__ = OSError("connection refused")
+    brief = QueueUnavailable("the server cannot be used")
+    brief.__cause__ = OSError("connection refused")
+
+    assert explain(told) == ("the server cannot be used: connection refused", 4)
+    assert explain(brief) == ("the server cannot be used (connection refused)", 4)

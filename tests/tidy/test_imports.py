@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "awaiting": set(),
     "ids": set(),
     "section": set(),
+    "shownurl": set(),
     "fallbacksettings": {"core", "section"},
     "guardsettings": {"section"},
     "handoffsettings": {"section"},
@@ -38,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "waitingsettings": {"section"},
     "settings": {
         *("core", "fallbacksettings", "guardsettings", "handoffsettings", "loopsettings"),
-        *("mcpsettings", "section", "sessionsettings", "waitingsettings"),
+        *("mcpsettings", "section", "sessionsettings", "shownurl", "waitingsettings"),
     },
     "intake": {"core"},
     "telemetry": {"core"},
@@ -62,11 +63,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sqlitesync": set(),
     "sqlitefile": {"core", "sqlitejobs", "sqliteopen", "sqliteschema", "sqlitesync"},
     "queues": {
-        *("awaiting", "core", "redislink", "telemetry"),
+        *("awaiting", "core", "redislink", "shownurl", "telemetry"),
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "store": {
-        *("awaiting", "core", "telemetry"),
+        *("awaiting", "core", "shownurl", "telemetry"),
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "waking": {"core", "queues.port", "store.port"},

@@ -142,8 +142,9 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, ConfigError | TaskInvalid):
         return str(error), USAGE
     if isinstance(error, WorkerError):
-        cause = f" ({error.__cause__})" if error.__cause__ else ""
-        return f"{error}{cause}", UNREACHABLE
+        cause = str(error.__cause__ or "")
+        told = f" ({cause})" if cause not in str(error) else ""
+        return f"{error}{told}", UNREACHABLE
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"the output cannot be written: {error.strerror}", UNREACHABLE
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):

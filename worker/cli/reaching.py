@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from worker.cli.exits import UNREACHABLE, USAGE
@@ -33,8 +35,9 @@ async def connected(
         yield []
         return
     from worker.mcp.servers import McpServers
-    from worker.observability import own_version
+    from worker.observability import own_version, redactor_of
 
+    masked = partial(redactor_of(settings).text, limit=_WORDS_CHARS_MAX)
     servers = McpServers(
         settings,
         registry,
@@ -44,7 +47,7 @@ async def connected(
     )
     try:
         await servers.start(wait_seconds=PATIENCE_SECONDS)
-        yield servers.states()
+        yield [replace(one, last_words=masked(one.last_words)) for one in servers.states()]
     finally:
         await servers.close()
 
@@ -108,7 +111,5 @@ def _finding(state: ServerState) -> Finding:
 
 def _why_away(state: ServerState) -> str:
     """The reason, and what a program has said itself, which a closed connection does not tell."""
-    from worker.telemetry.redact import Redactor
-
-    words = Redactor().text(state.last_words, limit=_WORDS_CHARS_MAX)
-    return one_line(f"{state.reason}; it said: {words}" if words else state.reason)
+    said = f"; it said: {state.last_words}" if state.last_words else ""
+    return one_line(f"{state.reason}{said}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from worker.core.errors import ConfigError, QueueUnavailable
 from worker.queues.port import MAX_DELIVERIES, Queue
+from worker.shownurl import shown_url
 
 _NOT_BUILT = ("postgresql", "postgres", "amqp", "amqps", "nats", "tls")
 
@@ -44,13 +45,9 @@ def open_queue(
             " or redis://host"
         )
     raise ConfigError(
-        f"LOOPWORKER_QUEUE_URL: {_unsecret(url)!r} is no queue; write sqlite:///file.db, redis://host"
+        f"LOOPWORKER_QUEUE_URL: {shown_url(url)!r} is no queue; write sqlite:///file.db, redis://host"
         " or memory://"
     )
-
-
-def _unsecret(url: str) -> str:
-    return url.rpartition("@")[2]  # what stands in front of the host may be a password
 
 
 def _redis_queue(url: str, **options: Any) -> Queue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from worker.core.errors import ConfigError
+from worker.shownurl import shown_url
 from worker.store.port import Store
 
 _NOT_BUILT = ("postgresql", "postgres", "redis", "rediss")
@@ -31,5 +32,4 @@ def open_store(url: str) -> Store:
             f"{scheme}:// as a store of journals and results is not built yet in this version; set"
             " LOOPWORKER_STORE_URL=sqlite:////data/journal.db, a file that all workers reach"
         )
-    shown = url.rpartition("@")[2]  # without a password
-    raise ConfigError(f"{shown!r} is no store; write sqlite:///file.db or memory://")
+    raise ConfigError(f"{shown_url(url)!r} is no store; write sqlite:///file.db or memory://")
