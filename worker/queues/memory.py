@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
+from worker.queues.holding import Holding
 from worker.queues.memory_shelf import Row, Shelf, dead_letter_of, lease_of, place_of
 from worker.queues.port import (
     MAX_DELIVERIES,
@@ -74,9 +75,8 @@ class MemoryQueue:
         self.max_deliveries = max_deliveries
         self.depth_max = depth_max
         self._shelf = self.broker.shelves.setdefault(name, Shelf())
-        self._held: dict[str, Lease] = {}
+        self._held = Holding()
         self._siblings: list[MemoryQueue] = []
-        self._listeners: list[Callable[[str], None]] = []
 
     def __repr__(self) -> str:
         return f"MemoryQueue({self.name!r}, {len(self._held)} leases held)"
@@ -127,8 +127,7 @@ class MemoryQueue:
         while len(leases) < limit and (row := shelf.next_row(now)) is not None:
             if row.deliveries >= self.max_deliveries:
                 self._bury(row, delivered_too_often(row.deliveries))
-                for told in self._listeners:
-                    told(row.id)
+                self._held.tell_dead([row.id])
                 continue
             row.state, row.owner, row.token = "leased", owner, self.broker.number()
             row.woken = False
@@ -137,7 +136,7 @@ class MemoryQueue:
             row.leased_at, row.lease_until = now, now + lease_seconds
             shelf.leased[row.id] = row
             leases.append(lease_of(row, expires_at))
-        self._held.update({lease.token: lease for lease in leases})
+        self._held.take(leases)
         return leases
 
     async def extend(self, lease: Lease, *, lease_seconds: float) -> None:
@@ -197,7 +196,7 @@ class MemoryQueue:
 
     def on_dead(self, told: Callable[[str], None]) -> None:
         """See the port: tell of the tasks that claims give up."""
-        self._listeners.append(told)
+        self._held.listen(told)
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""
@@ -291,7 +290,7 @@ class MemoryQueue:
         """See the port: hand unsettled leases back uncounted."""
         for sibling in self._siblings:
             await sibling.close()
-        for lease in list(self._held.values()):
+        for lease in self._held.take_all():
             try:
                 await self.nack(lease, delay_seconds=0, counted=False, reason="handed back")
             except (LeaseLost, QueueUnavailable):
@@ -305,13 +304,12 @@ class MemoryQueue:
     def _owned(self, lease: Lease) -> Row:
         row = self._shelf.rows.get(lease.id)
         if row is None or row.state != "leased" or str(row.token) != lease.token:
-            self._held.pop(lease.token, None)
-            raise LeaseLost(f"the lease of task {lease.id} is lost")
+            raise self._held.lost(lease)
         return row
 
     def _let_go(self, lease: Lease) -> None:
         self._shelf.leased.pop(lease.id, None)
-        self._held.pop(lease.token, None)
+        self._held.let_go(lease)
 
     def _bury(self, row: Row, reason: str) -> None:
         row.state, row.reason, row.finished_at = "dead", reason, self.broker.clock()

@@ -14,6 +14,7 @@ The clock is the server's. What a task survives is the server's to say: its `app
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -22,6 +23,7 @@ from typing import Any
 from worker.awaiting import kept
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
 from worker.queues import redis_scripts as lua
+from worker.queues.holding import Holding
 from worker.queues.places import place_from
 from worker.queues.port import (
     MAX_DELIVERIES,
@@ -62,10 +64,9 @@ class RedisQueue:
         self._link = link
         stream = link.settings.prefix + name
         self._keys = (stream, "{" + stream + "}")
-        self._held: dict[str, Lease] = {}
+        self._held = Holding()
         self._claims: set[asyncio.Task[Any]] = set()
         self._siblings: list[RedisQueue] = []
-        self._listeners: list[Callable[[str], None]] = []
         self._closed = False
 
     def __repr__(self) -> str:
@@ -102,7 +103,7 @@ class RedisQueue:
     async def extend(self, lease: Lease, *, lease_seconds: float) -> None:
         """See the port: keep the lease from now."""
         if await self.extend_many([lease], lease_seconds=lease_seconds):
-            raise self._lost(lease)
+            raise self._held.lost(lease)
 
     async def extend_many(
         self, leases: Sequence[Lease], *, lease_seconds: float
@@ -133,7 +134,7 @@ class RedisQueue:
 
     def on_dead(self, told: Callable[[str], None]) -> None:
         """See the port: tell of the tasks that claims give up."""
-        self._listeners.append(told)
+        self._held.listen(told)
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""
@@ -159,8 +160,8 @@ class RedisQueue:
 
     async def body(self, task_id: str) -> bytes | None:
         """See the port: what was put."""
-        found = await self._link.run(lua.PLACE, self._keys, readable(task_id))
-        return None if not found or found[0] == b"done" else bytes(found[6])
+        found: bytes | None = await self._link.run(lua.BODY, self._keys, readable(task_id))
+        return found
 
     async def depth(self) -> Depth:
         """See the port: tasks by state."""
@@ -204,21 +205,16 @@ class RedisQueue:
             await sibling.close()
         if self._claims:
             await asyncio.wait(self._claims)
-        try:
+        # A server that is out of reach gets none back: the leases run out by themselves.
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HAND_BACK_SECONDS):
-                await self._hand_back(list(self._held.values()), "handed back")
-        except TimeoutError:
-            self._held.clear()  # the server is out of reach: the leases run out by themselves
+                await self._hand_back(self._held.take_all(), "handed back")
         await self._link.close()
 
     async def _settle(self, script: Script, lease: Lease, *values: Any) -> None:
         if not await self._link.run(script, self._keys, lease.id, lease.token, *values):
-            raise self._lost(lease)
-        self._held.pop(lease.token, None)
-
-    def _lost(self, lease: Lease) -> LeaseLost:
-        self._held.pop(lease.token, None)
-        return LeaseLost(f"the lease of task {lease.id} is lost")
+            raise self._held.lost(lease)
+        self._held.let_go(lease)
 
     async def _claim_once(self, wish: Any) -> tuple[list[Lease], float, str]:
         """Look for tasks once: leases, how long until one may be due, what the bell said."""
@@ -231,10 +227,8 @@ class RedisQueue:
         values = (*wish, self.max_deliveries)
         rows, dead, due_in, bell = await self._link.run(lua.CLAIM, self._keys, *values)
         leases = [_lease_of(row, expires_at) for row in rows]
-        self._held.update({lease.token: lease for lease in leases})
-        for task_id in dead:
-            for told in self._listeners:
-                told(_text(task_id))
+        self._held.take(leases)
+        self._held.tell_dead(map(_text, dead))
         return leases, float(due_in) if due_in else NEVER, bell.decode()
 
     async def _undo_claim(self, claimed: tuple[list[Lease], float, str]) -> None:
@@ -286,7 +280,7 @@ def _dead_letter_of(row: Sequence[bytes]) -> DeadLetter:
 
 
 def _place_of(row: Sequence[bytes]) -> Place:
-    written, ready_at, lease_until, owner, deliveries, history, _, state = row
+    written, ready_at, lease_until, owner, deliveries, history, state = row
     lines = json.loads(history or b"[]")
     return place_from(
         written.decode(),

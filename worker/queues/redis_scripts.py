@@ -334,7 +334,7 @@ PLACE = Script.of(
     _COMMON,
     _TAKE_IN,
     """
-local found = get(ARGV[2], 'state', 'ready_at', 'lease_until', 'owner', 'deliveries', 'history', 'body')
+local found = get(ARGV[2], 'state', 'ready_at', 'lease_until', 'owner', 'deliveries', 'history')
 if not found[1] then return false end
 local state = found[1]
 local over = state == 'leased' and found[3] or (state == 'delayed' or state == 'parked') and found[2]
@@ -344,6 +344,9 @@ return found
 """,
     frees=True,
 )
+
+# Apart from the place, which is asked for again and again: a body may be a megabyte.
+BODY = Script.of(_COMMON, _TAKE_IN, "return get(ARGV[2], 'body')[1]", frees=True)
 
 DEPTH = Script.of(
     _COMMON,

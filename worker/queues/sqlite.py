@@ -21,8 +21,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from worker.awaiting import kept
-from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable, WorkerError
+from worker.core.errors import QueueFull, QueueUnavailable, WorkerError
 from worker.queues import sqlite_statements as sql
+from worker.queues.holding import Holding
 from worker.queues.port import (
     MAX_DELIVERIES,
     Capabilities,
@@ -66,7 +67,7 @@ class SqliteQueue:
         self.depth_max = depth_max
         self._file = file
         self._clock = clock or GuardedClock()
-        self._held: dict[str, Lease] = {}
+        self._held = Holding()
         self._siblings: list[SqliteQueue] = []
         self._closed = False
         self._rows = Rows(
@@ -76,7 +77,6 @@ class SqliteQueue:
             clock=self._clock,
             ring=file.ring,
         )
-        self._listeners: list[Callable[[str], None]] = []
 
     def __repr__(self) -> str:
         return f"SqliteQueue({self.name!r}, {len(self._held)} leases held, {self._file!r})"
@@ -127,18 +127,18 @@ class SqliteQueue:
     async def ack(self, lease: Lease) -> None:
         """See the port: settle for good."""
         await self._settle_lease(self._rows.ack, lease)
-        self._held.pop(lease.token, None)
+        self._held.let_go(lease)
 
     async def nack(self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str) -> None:
         """See the port: hand back, hidden for the delay."""
         await self._settle_lease(self._rows.nack, lease, delay_seconds, counted, readable(reason))
-        self._held.pop(lease.token, None)
+        self._held.let_go(lease)
 
     async def dead_letter(self, lease: Lease, *, reason: str) -> None:
         """See the port: give the task up."""
         if not await self._write(self._rows.bury, (lease_key(lease), readable(reason))):
-            raise self._lost(lease)
-        self._held.pop(lease.token, None)
+            raise self._held.lost(lease)
+        self._held.let_go(lease)
 
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
         """See the port: the newest dead letters first."""
@@ -147,7 +147,7 @@ class SqliteQueue:
 
     def on_dead(self, told: Callable[[str], None]) -> None:
         """See the port: tell of the tasks that claims give up."""
-        self._listeners.append(told)
+        self._held.listen(told)
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""
@@ -219,13 +219,12 @@ class SqliteQueue:
         self._closed = True
         for sibling in self._siblings:
             await sibling.close()
-        held = [(lease, 0.0, False, "handed back") for lease in self._held.values()]
+        held = [(lease, 0.0, False, "handed back") for lease in self._held.take_all()]
         back = [
             self._file.write(self._rows.nack, (lease_key(lease), *rest)) for lease, *rest in held
         ]
         # A lost lease needs no handing back, and a file that is out of reach gets none.
         await asyncio.gather(*back, return_exceptions=True)
-        self._held.clear()
         await self._file.close()
 
     # --- between the caller and the writer thread ------------------------------------------------
@@ -240,26 +239,17 @@ class SqliteQueue:
         # If the machine dies before it is on the disk, the task is delivered once more.
         wish = (lease_key(lease), *values)
         if not await _ours(self._file.write(work, wish, synced=False, at_once=True)):
-            raise self._lost(lease)
-
-    def _lost(self, lease: Lease) -> LeaseLost:
-        self._held.pop(lease.token, None)
-        return LeaseLost(f"the lease of task {lease.id} is lost")
+            raise self._held.lost(lease)
 
     async def _claim_once(self, wish: Any) -> Claimed:
         claiming = self._file.write(self._rows.claim, wish, synced=False, at_once=wish[2] <= FEW)
         claimed: Claimed = await _ours(kept(claiming, undo=self._hand_back))
-        self._held.update({lease.token: lease for lease in claimed.leases})
-        self._tell_dead(claimed.dead)
+        self._held.take(claimed.leases)
+        self._held.tell_dead(claimed.dead)
         return claimed
 
-    def _tell_dead(self, ids: list[str]) -> None:
-        for task_id in ids:
-            for told in self._listeners:
-                told(task_id)
-
     async def _hand_back(self, claimed: Claimed) -> None:
-        self._tell_dead(claimed.dead)
+        self._held.tell_dead(claimed.dead)
         back = [(lease_key(lease), 0.0, False, "claim cancelled") for lease in claimed.leases]
         writes = [self._file.write(self._rows.nack, wish) for wish in back]
         await asyncio.gather(*writes, return_exceptions=True)  # else the leases run out
