@@ -17,7 +17,7 @@ from worker.core.limits import Limits
 from worker.core.loop import Loop
 from worker.core.redeciding import redecide
 from worker.core.wireformat import result_from_wire
-from worker.store import codec
+from worker.store.codec import revived
 
 HOME = Path(__file__).parent
 FILES = sorted(HOME.glob("*/*.json"))
@@ -27,7 +27,7 @@ TIGHT = Limits(max_calls_per_step=1, max_invalid_turns=1, max_empty_replies=0, t
 def recorded(path):
     """The facts of a file, and the result that they came to."""
     written = json.loads(path.read_text(encoding="utf-8"))
-    return codec.decode(codec.dump(written["events"])), result_from_wire(written["result"])
+    return revived(written["events"]), result_from_wire(written["result"])
 
 
 def test_every_kind_of_run_is_there():

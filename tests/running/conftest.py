@@ -7,12 +7,10 @@ import contextlib
 import pytest
 
 from worker.app import Worker
-from worker.core.opening import limits_of
 from worker.core.redeciding import redecide
-from worker.core.wireformat import task_from_wire
 from worker.model.scripted import ScriptedModel
 from worker.settings import Settings
-from worker.store import codec
+from worker.store.codec import revived
 
 
 class Ears:
@@ -42,11 +40,7 @@ async def decided_again(worker):
     """Whatever a test makes a run go through, its journal alone leads to the same decisions."""
     for each in await worker.store.recent(limit=50):
         view = await worker.store.view(each.id)
-        events = codec.decode(codec.dump(list(view.events))) if view else []
-        if not events:
-            continue
-        task = task_from_wire(events[0].task, default_id=each.id)
-        told = redecide(limits_of(task, worker.settings.limits()), events)
+        told = redecide(worker.settings.limits(), revived(view.events))
 
         assert told.difference is None, (each.id, told.facts[told.difference])
 

@@ -57,26 +57,16 @@ def replay(options: argparse.Namespace) -> int:
 
 
 async def _replay(place: Any, options: argparse.Namespace) -> int:
-    from worker.core.errors import IllegalEvent
-    from worker.core.events import Started
-    from worker.core.opening import limits_of
     from worker.core.redeciding import redecide
-    from worker.core.wireformat import task_from_wire
-    from worker.store.codec import decode, dump
+    from worker.store.codec import revived
 
     view: RunView | None = await place.journal.view(options.task)
-    events = decode(dump(list(view.events))) if view else []
-    if view is None or not events:
+    if view is None or not view.events:
         known = "has not begun" if await place.desk.look(options.task) else "is not known"
         text = f"task {options.task!r} {known}: there is no journal to replay"
         raise CommandFailed(text, code=NOT_ANSWERED)
-    begun = events[0]
-    if not isinstance(begun, Started):
-        raise IllegalEvent(f"the journal of {options.task!r} begins with no start")
-    task = task_from_wire(begun.task, default_id=options.task)
-    limits = limits_of(task, place.settings.limits())
     ended_at = view.result.ended_at if view.result else view.updated_at
-    told = redecide(limits, events, now=ended_at)
+    told = redecide(place.settings.limits(), revived(view.events), now=ended_at)
     verdict = verdict_of(told, view.result, place.settings)
     if options.json:
         print_json(_as_data(view, told, verdict))
@@ -95,12 +85,10 @@ def verdict_of(told: Redecision, result: Result | None, settings: Settings) -> V
     if at is not None:
         decision = told.facts[at].decision
         return Verdict(f"decided otherwise at {at}: {_deed(decision)}", is_same=False)
-    if not isinstance(told.last, Finish):
-        if result is None:
-            return Verdict(f"the same so far; next: {_deed(told.last)}", is_same=True)
-        return Verdict(f"the same; ended from outside as {result.status}", is_same=True)
     if result is None:
         return Verdict(f"the same so far; next: {_deed(told.last)}", is_same=True)
+    if not isinstance(told.last, Finish):
+        return Verdict(f"the same; ended from outside as {result.status}", is_same=True)
     ends = f"{_deed(told.last)}, recorded is {result.status}"
     if str(told.last.status) != str(result.status):
         return Verdict(ends, is_same=False)

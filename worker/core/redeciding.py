@@ -18,6 +18,8 @@ from worker.core.effects import (
 from worker.core.events import Event
 from worker.core.limits import Limits
 from worker.core.loop import Loop
+from worker.core.opening import limits_of
+from worker.core.wireformat import task_from_wire
 
 # What has to be decided for a fact to follow. All others come from outside: they are not decided.
 _LEADS: dict[type, tuple[type, ...]] = {
@@ -65,12 +67,13 @@ class Redecision:
 def redecide(limits: Limits, events: Sequence[Event], *, now: float | None = None) -> Redecision:
     """Take a journal apart into facts and decisions; nothing is called, nothing is written.
 
-    `now` is when the last decision was made, wall clock seconds; by default the time of the last
+    `limits` are those of the settings; the budget of the task, which is in its journal, narrows
+    them. `now` is when the last decision was made, wall clock seconds; by default the time of the last
     fact. A fact follows from the decision made when the fact before it was there, or when it came
     itself: a journal does not tell when between the two it was. Raises IllegalEvent for events
     that contradict each other.
     """
-    loop, read = Loop(limits), list[Redecided]()
+    loop, read = Loop(_of_this_run(limits, events)), list[Redecided]()
     before, is_reached = 0.0, True
     for event in events:
         told = _judged(loop, event, before) if is_reached else Redecided(event, None)
@@ -80,6 +83,13 @@ def redecide(limits: Limits, events: Sequence[Event], *, now: float | None = Non
         before = event.at
     last = None if loop.started is None else loop.next(before if now is None else now)
     return Redecision(tuple(read), loop, last)
+
+
+def _of_this_run(limits: Limits, events: Sequence[Event]) -> Limits:
+    begun = next((event for event in events if isinstance(event, facts.Started)), None)
+    if begun is None:
+        return limits
+    return limits_of(task_from_wire(begun.task, default_id=""), limits)
 
 
 def _judged(loop: Loop, event: Event, before: float) -> Redecided:

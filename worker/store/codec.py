@@ -96,6 +96,11 @@ def decode_all(batches: Iterable[bytes]) -> tuple[Event, ...]:
     return tuple([event for raw in batches for event in decode(raw)])
 
 
+def revived(envelopes: Sequence[Data]) -> list[Event]:
+    """The events that `Journal.view` shows, which stay as they are. Raises as `decode` does."""
+    return decode(dump(list(envelopes)))
+
+
 def encode_result(result: Result) -> bytes:
     """A result in the public wire format."""
     return dump(result_to_wire(result))
