@@ -109,7 +109,9 @@ def myself() -> str:
 
 def no_answer(url: str, error: str) -> str:
     """Say of an error that is about the connection to the model what a person can do about it."""
-    if "; then " in error:
+    from worker.model.chain import AND_THEN
+
+    if AND_THEN in error:
         return error  # of several models: it names each with what was wrong
     if not any(word in error for word in ("ConnectError", "Connect call failed", "refused")):
         return error

@@ -32,6 +32,7 @@ _DECLINED = {
 }
 # The first model: a run that was moved away for a while comes back to it when the other fails.
 FIRST = frozenset(CAUSES) - {CONTEXT_OVERFLOW}
+AND_THEN = "; then "  # between what was wrong with one model and with the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ def _most_telling(failures: Sequence[tuple[Link, ModelError]]) -> ModelError:
     hints = [error.retry_after_seconds for error in passing]
     known = [hint for hint in hints if hint is not None]
     made = ModelError(
-        "; then ".join(f"{link.name}: {error}" for link, error in failures),
+        AND_THEN.join(f"{link.name}: {error}" for link, error in failures),
         status=chosen.status,
         transient=chosen.transient,
         text=next((error.text for error in errors if error.text), ""),
