@@ -103,8 +103,8 @@ class RedisLink:
     def where(self) -> str:
         """The server's address, for people."""
         options = self.settings.options
-        place = options.get("path") or f"{options.get('host', 'localhost')}"
-        return f"{place}:{options.get('port', 6379)}" if "path" not in options else str(place)
+        tcp = f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+        return str(options.get("path", tcp))
 
     def again(self) -> RedisLink:
         """Note one use more; each use closes once."""

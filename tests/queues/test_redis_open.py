@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from tests.servers.proxy import Proxy
 from tests.servers.redisserver import own_url, redis_server
 from tests.servers.server import free_port, program
 from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
 from worker.queues import open_queue
 from worker.queues.port import Ticket
+from worker.queues.redis import RedisQueue
+from worker.redislink import RedisLink, settings_of
 
 pytestmark = pytest.mark.system
 
@@ -78,6 +82,24 @@ async def test_a_server_that_is_not_there_is_an_outage():
     await queue.close()
 
     assert "hidden" not in str(caught.value)
+
+
+async def test_a_network_that_goes_silent_is_an_outage(broker):
+    """Connections stay open and say nothing: each call ends in its time, and they are made anew."""
+    proxy = Proxy(broker.port)
+    settings = settings_of(address(broker).replace(str(broker.port), str(proxy.port)))
+    link = RedisLink(replace(settings, answer_seconds=0.2), unavailable=QueueUnavailable)
+    queue = RedisQueue(link)
+    await queue.put(Ticket(id="t-1", body=b"{}"))
+    proxy.silence()
+    with pytest.raises(QueueUnavailable, match="Timeout"):
+        await queue.depth()
+    proxy.pass_on()
+    depth = await queue.depth()
+    await queue.close()
+    proxy.close()
+
+    assert depth.ready == 1
 
 
 async def test_a_task_put_in_by_another_program_is_taken(broker):

@@ -29,23 +29,12 @@ class Proxy:
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._thread.start()
 
-    @property
-    def connections(self) -> int:
-        """How many are open at this moment."""
-        with self._lock:
-            return len(self._peers) // 2
-
     def refuse(self) -> None:
         """Cut every connection, and close each new one at once."""
         with self._lock:
             self._refuses = True
             for one in list(self._peers):
                 self._drop(one)
-
-    def cut(self) -> None:
-        """Cut every connection; new ones pass."""
-        self.refuse()
-        self._refuses = False
 
     def silence(self) -> None:
         """Let no byte through any more."""
@@ -54,7 +43,7 @@ class Proxy:
     def pass_on(self) -> None:
         """Be a proxy again; what was held back while it was silent is lost with its connections."""
         if self.is_silent:
-            self.cut()
+            self.refuse()
         self.is_silent = self._refuses = False
 
     def close(self) -> None:

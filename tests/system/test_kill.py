@@ -40,9 +40,8 @@ async def crash(site, point):
     assert code == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("point", POINTS)
-async def test_killed_run_is_finished_by_the_next_worker(site, point):
-    """The next worker answers, asks nothing that was answered, and repeats no booking."""
+async def finished_by_the_next(site, point):
+    """Let one worker die at the point, and hold what the next one makes of it."""
     where, asked_again, first = POINTS[point]
     await site.submit("t", PLAN, reply_to="queue:results")
     await crash(site, where)
@@ -58,6 +57,12 @@ async def test_killed_run_is_finished_by_the_next_worker(site, point):
     assert sorted([*site.effects(), *never_made]) == ["book a", "book b"]
     assert ("unknown" in result.answer) == (first == "unknown")
     assert published == ["t/result"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_killed_run_is_finished_by_the_next_worker(site, point):
+    """The next worker answers, asks nothing that was answered, and repeats no booking."""
+    await finished_by_the_next(site, point)
 
 
 async def claimed(site, name):
