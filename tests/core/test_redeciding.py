@@ -7,7 +7,16 @@ import pytest
 from tests.core.test_loop import NOW, answer, calling, returned, started
 from worker.core.effects import CallModel, CallTools, Finish
 from worker.core.errors import IllegalEvent
-from worker.core.events import Ended, ModelFailed, Parked, Resumed, StepsChanged, ToolStarted
+from worker.core.events import (
+    Ended,
+    JobPolled,
+    JobStarted,
+    ModelFailed,
+    Parked,
+    Resumed,
+    StepsChanged,
+    ToolStarted,
+)
 from worker.core.limits import Limits
 from worker.core.messages import ToolCall
 from worker.core.redeciding import redecide
@@ -68,6 +77,23 @@ def test_a_decision_lies_anywhere_between_two_facts(seconds):
     object.__setattr__(late, "at", NOW + seconds)
 
     assert redecide(Limits(), [started(deadline=NOW + 30), late]).difference is None
+
+
+def test_a_job_that_fell_due_between_two_facts_may_be_asked_for():
+    """When the fact before it came, nothing was due yet and the run would have parked."""
+    begun = JobStarted(NOW, "c1", "h", NOW + 60, poll_at=NOW + 1)
+    facts = [started(), calling(ONE), begun]
+
+    assert redecide(Limits(), [*facts, JobPolled(NOW + 2, "c1", NOW + 9)]).difference is None
+    assert redecide(Limits(), [*facts, JobPolled(NOW, "c1", NOW + 9)]).difference == 3
+
+
+def test_the_budget_of_the_task_narrows_the_limits():
+    """It stands in the journal, and the settings know nothing of it."""
+    task = {"id": "t1", "input": "hello", "budget": {"tokens": 15}}
+    told = redecide(Limits(), [started(task=task), *BOTH[1:]])
+
+    assert (told.difference, told.facts[2].decision.status) == (2, "budget")
 
 
 def test_what_comes_from_outside_is_not_judged():

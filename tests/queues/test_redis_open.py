@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -16,16 +17,15 @@ from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
 from worker.queues import open_queue
 from worker.queues.port import Ticket
 from worker.queues.redis import RedisQueue
-from worker.redislink import RedisLink, settings_of
+from worker.redislink import RedisLink, settings_of, unfit
 
 pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    """A server with a password and room for little."""
-    options = ("--requirepass", "hidden", "--maxmemory", "3mb")
-    with redis_server(tmp_path_factory.mktemp("redis"), *options) as server:
+    """A server with a password."""
+    with redis_server(tmp_path_factory.mktemp("redis"), "--requirepass", "hidden") as server:
         yield server
 
 
@@ -117,22 +117,70 @@ async def test_a_task_put_in_by_another_program_is_taken(broker):
 
 
 async def test_a_full_server_takes_no_more_and_gives_back_what_it_has(broker):
-    """No memory left: submits are refused, claims and acks go on."""
+    """No memory left: submits are refused, claims, renewals and acks go on."""
     queue = open_queue(address(broker))
-    body = json.dumps({"input": "x" * 100_000}).encode()
-    put = 0
-    with pytest.raises(QueueFull, match="no memory left"):
-        while put < 100:
-            await queue.put(Ticket(id=f"t-{put}", body=body))
-            put += 1
-    for _ in range(put):
-        [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0)
-        await queue.ack(lease)
+    for number in range(3):
+        await queue.put(Ticket(id=f"t-{number}", body=b'{"input": "hi"}'))
+    native(broker, "CONFIG", "SET", "maxmemory", "1kb")
+    try:
+        with pytest.raises(QueueFull, match="no memory left"):
+            await queue.put(Ticket(id="t-9", body=b"{}"))
+        leases = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0, limit=10)
+        lost = await queue.extend_many(leases, lease_seconds=60)
+        handed_back, *rest = leases
+        await queue.nack(handed_back, delay_seconds=0, counted=True, reason="no luck")
+        for lease in rest:
+            await queue.ack(lease)
+        depth = await queue.depth()
+    finally:
+        native(broker, "CONFIG", "SET", "maxmemory", "0")
+    await queue.close()
+
+    assert (len(leases), lost, depth.ready, depth.leased) == (3, [], 1, 0)
+
+
+async def test_a_server_that_came_later_is_looked_at_before_the_first_task(broker):
+    """It was out of reach when the queue was opened, and may throw tasks away."""
+    url = address(broker)
+    queue = RedisQueue(RedisLink(settings_of(url), unavailable=QueueUnavailable))
+    native(broker, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(QueueUnavailable, match="set maxmemory-policy noeviction"):
+            await queue.put(Ticket(id="t-1", body=b"{}"))
+    finally:
+        native(broker, "CONFIG", "SET", "maxmemory-policy", "noeviction")
     depth = await queue.depth()
     await queue.close()
 
-    assert put > 0
-    assert (depth.ready, depth.leased) == (0, 0)
+    assert depth.ready == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "is_fit"), [("6.2.14", False), ("7.0.0", True), ("8.1.0", True), ("10.0", True)]
+)
+def test_versions(version, is_fit):
+    """Flags of scripts came with 7.0."""
+    assert ("Redis 7.0" in unfit({"redis_version": version})) is not is_fit
+
+
+async def test_a_call_whose_answer_got_lost_is_not_made_again():
+    """It may have had its effect; whoever asked decides."""
+    connections = 0
+
+    def hang_up(_, writer):
+        nonlocal connections
+        connections += 1
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        settings = settings_of(f"redis://127.0.0.1:{port}/")
+        queue = RedisQueue(RedisLink(settings, unavailable=QueueUnavailable))
+        with pytest.raises(QueueUnavailable):
+            await queue.depth()
+        await queue.close()
+
+    assert connections == 1
 
 
 def test_a_missing_driver_names_the_extra(monkeypatch):
