@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,7 +30,11 @@ _OPTIONS = {
     "prefix",
     *("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile"),
 }
-_FORM = "redis://[user:password@]host[:port][/database], or rediss:// for TLS"
+_FORM = (
+    "redis://[user:password@]host[:port][/database], or rediss:// for TLS (in a password %23 for #,"
+    " %2F for /, %40 for @)"
+)
+_DATABASE = re.compile(r"/?\d*")
 _REFUSED = (redis.exceptions.AuthenticationError, redis.exceptions.AuthorizationError)
 
 
@@ -49,8 +54,11 @@ class LinkSettings:
 def settings_of(url: str) -> LinkSettings:
     """Read `redis://…` or `rediss://…`. Raises ConfigError."""
     try:
-        given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+        parts = urlsplit(url)
+        given = dict(parse_qsl(parts.query, keep_blank_values=True))
         options = dict(redis.asyncio.connection.parse_url(url))
+        if parts.fragment or not _DATABASE.fullmatch(parts.path):
+            raise ValueError("the driver would take no notice")
     except ValueError as error:
         # Not what the parser says: of a password with a slash in it, that may be a part.
         raise ConfigError(f"no address of a Redis server; write {_FORM}") from error
@@ -125,7 +133,11 @@ class RedisLink:
         try:
             said = client.info()
         except _REFUSED as error:
-            raise ConfigError(f"{self.where} lets nobody in: {error}") from error
+            raise ConfigError(f"{self.where} lets nobody in: {error}; write {_FORM}") from error
+        except redis.exceptions.BusyLoadingError:
+            return
+        except redis.exceptions.ResponseError as error:
+            raise ConfigError(f"{self.where} refuses: {error}") from error
         except redis.RedisError:
             return
         finally:

@@ -119,6 +119,22 @@ def test_a_task_without_a_journal(cli):
     unknown = cli("replay", "t9")
     cli("submit", "hello", "--id", "t2")
     waiting = cli("replay", "t2")
+    cli("cancel", "t2")
+    cancelled = cli("replay", "t2")
 
     assert (unknown.code, "task 't9' is not known" in unknown.err) == (3, True)
     assert (waiting.code, "task 't2' has not begun" in waiting.err) == (3, True)
+    assert (cancelled.code, "ended before it began (cancelled)" in cancelled.err) == (3, True)
+
+
+def test_a_budget_of_money_takes_the_prices_of_now(cli, ran, monkeypatch):
+    """The replies had no cost when they came, and have one now."""
+    ran(*whole())
+    monkeypatch.setenv("LOOPWORKER_PRICES", "*=1/1")
+    monkeypatch.setenv("LOOPWORKER_LOOP__COST_MAX", "100")
+    rich = cli("replay", "t1")
+    monkeypatch.setenv("LOOPWORKER_LOOP__COST_MAX", "0.00001")
+    poor = cli("replay", "t1")
+
+    assert (rich.code, "the same to the end" in rich.out) == (0, True)
+    assert (poor.code, "end as budget (cost" in poor.out) == (3, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.core.test_loop import NOW, answer, calling, returned, started
@@ -18,8 +20,9 @@ from worker.core.events import (
     ToolStarted,
 )
 from worker.core.limits import Limits
-from worker.core.messages import ToolCall
-from worker.core.redeciding import redecide
+from worker.core.messages import ToolCall, Usage
+from worker.core.prices import PriceList
+from worker.core.redeciding import priced, redecide
 
 ONE, TWO = ToolCall("c1", "price", {"symbol": "A"}), ToolCall("c2", "price", {"symbol": "B"})
 BOTH = (started(), calling(ONE, TWO), returned("c2", attempts=1), returned("c1", attempts=1))
@@ -94,6 +97,16 @@ def test_the_budget_of_the_task_narrows_the_limits():
     told = redecide(Limits(), [started(task=task), *BOTH[1:]])
 
     assert (told.difference, told.facts[2].decision.status) == (2, "budget")
+
+
+def test_a_reply_without_a_cost_is_paid_by_the_prices_of_now():
+    """A budget of money could not be held against it otherwise; a cost that was paid stays."""
+    paid = replace(calling(ONE), reply=replace(calling(ONE).reply, usage=Usage(1, 10, 5, cost=0.5)))
+    facts = [started(), calling(ONE), returned(), paid, returned()]
+    first, second = [each.reply.usage.cost for each in priced(facts, PriceList(["*=1/2"]))[1:4:2]]
+
+    assert (first, second) == (20 / 1_000_000, 0.5)
+    assert priced(facts, PriceList())[1].reply.usage.cost is None
 
 
 def test_what_comes_from_outside_is_not_judged():

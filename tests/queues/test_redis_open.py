@@ -66,12 +66,20 @@ def test_a_wrong_password_is_told_without_it(broker):
         ("redis://localhost/?prefix=a{b}", "must not hold { or }"),
         ("redis://localhost:abc/", "no address of a Redis server"),
         ("redis://[localhost/", "no address of a Redis server"),
+        ("redis://localhost/tasks", "no address of a Redis server"),
+        ("redis://:a#b@localhost/0", "in a password %23 for #"),
     ],
 )
 def test_an_address_that_cannot_be_read(url, said):
     """Which part is wrong, and how it is written."""
     with pytest.raises(ConfigError, match=said):
         open_queue(url)
+
+
+def test_a_database_that_is_not_there_is_refused(broker):
+    """With what the server says of it, when the queue is opened."""
+    with pytest.raises(ConfigError, match="DB index is out of range"):
+        open_queue(address(broker).replace("/0?", "/99?"))
 
 
 async def test_a_server_that_is_not_there_is_an_outage():

@@ -330,6 +330,8 @@ def mine(text):
     [
         ({"r": {}}, "LOOPWORKER_HANDOFF__R: names neither TEXT nor PATTERN"),
         ({"r": {"text": "a", "pattern": "b"}}, "LOOPWORKER_HANDOFF__R: names both"),
+        ({"r": {"text": " \u3000"}}, "LOOPWORKER_HANDOFF__R: .* is blank"),
+        ({"r": {"pattern": "  "}}, "LOOPWORKER_HANDOFF__R: .* is blank"),
         ({"r": {"pattern": "("}}, "LOOPWORKER_HANDOFF__R__PATTERN: '\\(' is no regular expression"),
         ({"r": {"pattern": "(?<!a)b"}}, "without look-around, back-references"),
         ({"r": {"pattern": "(a)\\1"}}, "LOOPWORKER_HANDOFF__R__PATTERN"),

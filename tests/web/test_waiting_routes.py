@@ -117,10 +117,12 @@ async def test_nothing_waits(house, client):
     """A task that is unknown is 404; a call that waits no longer is 410."""
     await park(house, expectation())
     unknown = await client.post("/v1/tasks/nobody/approvals", json=YES)
+    other = await client.post("/v1/tasks/a/b/approvals", json={**YES, "call": "call_7"})
     await house.store.mail.answered("a/b", [approval_address("a/b:call_0")])
     over = await client.post("/v1/tasks/a/b/approvals", json=YES)
 
-    assert (unknown.status_code, over.status_code) == (404, 410)
+    assert (unknown.status_code, other.status_code, over.status_code) == (404, 404, 410)
+    assert "no call 'call_7' of that task waits" in other.json()["error"]["message"]
     assert "waits no longer: its task went on or ended" in over.json()["error"]["message"]
     assert (await client.get("/v1/approvals")).json() == {"approvals": []}
 

@@ -12,7 +12,8 @@ from worker.cli.remote import NobodyAnswers, Remote, myself, segment, the_worker
 
 EPILOG = """\
 Without a TASK: every call that waits. A decision counts for the arguments that are shown, and once;
-saying the same again is harmless. Asks the worker at LOOPWORKER_HTTP; when none answers there, the
+saying the same again of the same CALL is harmless. Without a CALL the one that waits at this moment
+is meant, which may be the next one of the task: a script names CALL or --digest. Asks the worker at LOOPWORKER_HTTP; when none answers there, the
 decision is left in the store for whichever worker comes.
 
 exit codes: 0 done · 3 nothing waits, not with these arguments, no longer, or decided otherwise

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 REPLAY_EPILOG = """\
 Reads the journal of the run and decides each step again, with the code and the settings of now. No
-model is asked, no tool is called, nothing is written. After a step that would be decided otherwise,
-the rest is shown as it was recorded. Arguments, results and answers are shown.
+model is asked, no tool is called, nothing is written to the run. Arguments, results and answers are
+shown. What came from outside stays as it was: replies, results, decisions of people and rules, which
+tools there were, how many steps the run might take. Decided again is what the loop makes of it: to
+ask, call, wait, warn or end, by the limits and budgets of LOOP__…, and what the answer may say.
+
+✓ decided the same · ✗ decided otherwise, and how (the rest is as it was recorded) · a dot: not decided
 
 exit codes: 0 every decision is the same · 3 one is not, or there is no such run
 
@@ -57,16 +61,20 @@ def replay(options: argparse.Namespace) -> int:
 
 
 async def _replay(place: Any, options: argparse.Namespace) -> int:
-    from worker.core.redeciding import redecide
+    from worker.core.redeciding import priced, redecide
     from worker.store.codec import revived
 
     view: RunView | None = await place.journal.view(options.task)
     if view is None or not view.events:
-        known = "has not begun" if await place.desk.look(options.task) else "is not known"
-        text = f"task {options.task!r} {known}: there is no journal to replay"
+        seen = await place.desk.look(options.task)
+        why = "is not known" if seen is None else "has not begun"
+        if seen is not None and seen.result is not None:
+            why = f"ended before it began ({seen.result.status})"
+        text = f"task {options.task!r} {why}: there is no journal to replay"
         raise CommandFailed(text, code=NOT_ANSWERED)
     ended_at = view.result.ended_at if view.result else view.updated_at
-    told = redecide(place.settings.limits(), revived(view.events), now=ended_at)
+    events = priced(revived(view.events), place.settings.price_list())
+    told = redecide(place.settings.limits(), events, now=ended_at)
     verdict = verdict_of(told, view.result, place.settings)
     if options.json:
         print_json(_as_data(view, told, verdict))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from worker.core import events as facts
 from worker.core.effects import (
@@ -19,6 +19,7 @@ from worker.core.events import Event
 from worker.core.limits import Limits
 from worker.core.loop import Loop
 from worker.core.opening import limits_of
+from worker.core.prices import PriceList
 from worker.core.wireformat import task_from_wire
 
 # What has to be decided for a fact to follow. All others come from outside: they are not decided.
@@ -83,6 +84,21 @@ def redecide(limits: Limits, events: Sequence[Event], *, now: float | None = Non
         before = event.at
     last = None if loop.started is None else loop.next(before if now is None else now)
     return Redecision(tuple(read), loop, last)
+
+
+def priced(events: Sequence[Event], prices: PriceList) -> list[Event]:
+    """The facts with a cost for each reply that had none when it came; what was paid stays."""
+    return [
+        _priced(each, prices) if isinstance(each, facts.ModelReplied) else each for each in events
+    ]
+
+
+def _priced(event: facts.ModelReplied, prices: PriceList) -> facts.ModelReplied:
+    reply = event.reply
+    if reply.usage.cost is not None:
+        return event
+    cost = prices.cost_of(reply.usage, model=reply.model)
+    return replace(event, reply=replace(reply, usage=replace(reply.usage, cost=cost)))
 
 
 def _of_this_run(limits: Limits, events: Sequence[Event]) -> Limits:

@@ -1,6 +1,7 @@
 """A stream for whoever puts tasks in, and sets ordered by time; every change of state is one script.
 
-Any program can put a task into the stream that has the queue's name:
+Any program can put a task into the stream that has the queue's name, with the `prefix` of the
+address in front of it:
 
     XADD tasks * id my-id payload '{"input": "…"}'
 

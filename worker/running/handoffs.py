@@ -195,6 +195,8 @@ def _made(name: str, rule: HandoffRule, function: FunctionRule | None, where: st
         what = "neither TEXT nor PATTERN" if rule.text is None else "both TEXT and PATTERN"
         raise ConfigError(f"{where}: names {what}; a rule has one of them")
     looked_for = rule.text or rule.pattern or ""
+    if not looked_for.strip():
+        raise ConfigError(f"{where}: {looked_for!r} is blank, and would be found nearly everywhere")
     pattern = rule.pattern and compile_pattern(rule.pattern, where=f"{where}__PATTERN")
     return Rule(
         name,

@@ -162,7 +162,8 @@ class WaitingDesk:
         if len(waiting) > 1:
             raise NotAccepted(409, f"several calls wait, name one: {_named(waiting)}")
         if not waiting and not known:
-            raise NotAccepted(404, "no call of that task waits for an approval")
+            which = "no call" if decision.call_id is None else f"no call {decision.call_id[:100]!r}"
+            raise NotAccepted(404, f"{which} of that task waits for an approval")
         if not waiting and decision.call_id is None and len(known) > 1:
             raise NotAccepted(409, f"no call waits any more; name one: {_named(known)}")
         # The same said again after it was heard: the newest, for models repeat their ids.
