@@ -26,10 +26,11 @@ CONNECTIONS_MAX = 32  # at once for commands; more of them wait for their turn
 ANSWER_SECONDS = 5.0  # without a byte from the server: the connection is given up
 BLOCK_SECONDS = 2.0  # of one blocking read; well below ANSWER_SECONDS
 VERSION_MIN = (7, 0)
-_OPTIONS = {
-    "prefix",
+_OPTIONS = {"prefix"}
+_TLS_OPTIONS = {
     *("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile"),
 }
+_CERT_REQS = ("none", "optional", "required")
 _FORM = (
     "redis://[user:password@]host[:port][/database], or rediss:// for TLS (in a password %23 for #,"
     " %2F for /, %40 for @)"
@@ -52,20 +53,24 @@ class LinkSettings:
 
 
 def settings_of(url: str) -> LinkSettings:
-    """Read `redis://…` or `rediss://…`. Raises ConfigError."""
+    """Read `redis://…` or `rediss://…`. Raises ConfigError, also for what the driver would ignore."""
     try:
         parts = urlsplit(url)
         given = dict(parse_qsl(parts.query, keep_blank_values=True))
         options = dict(redis.asyncio.connection.parse_url(url))
-        if parts.fragment or not _DATABASE.fullmatch(parts.path):
-            raise ValueError("the driver would take no notice")
-    except ValueError as error:
-        # Not what the parser says: of a password with a slash in it, that may be a part.
-        raise ConfigError(f"no address of a Redis server; write {_FORM}") from error
-    unknown = sorted(set(given) - _OPTIONS)
-    if unknown:
-        known = ", ".join(sorted(_OPTIONS))
-        raise ConfigError(f"{unknown[0]!r} is no option of a redis:// address; there are {known}")
+        is_whole = parts.hostname and parts.port != 0 and not parts.fragment
+    except ValueError:
+        is_whole = False  # what the parser says of it may be a part of the password
+    if not (is_whole and _DATABASE.fullmatch(parts.path)):
+        raise ConfigError(f"no address of a Redis server; write {_FORM}")
+    known = _OPTIONS | (_TLS_OPTIONS if parts.scheme == "rediss" else set())
+    for name in sorted(set(given) - known):
+        raise ConfigError(
+            f"{name!r} is no option of a {parts.scheme}:// address; there are"
+            f" {', '.join(sorted(known))}"
+        )
+    if given.get("ssl_cert_reqs", "none") not in _CERT_REQS:
+        raise ConfigError(f"ssl_cert_reqs of a rediss:// address: one of {', '.join(_CERT_REQS)}")
     prefix = str(options.pop("prefix", ""))
     if "{" in prefix or "}" in prefix:
         raise ConfigError("the prefix of a redis:// address must not hold { or }")
@@ -235,7 +240,10 @@ class RedisLink:
             kind = full or self._unavailable
             raise kind(f"{self.where} has no memory left (maxmemory); nothing written") from error
         except (redis.RedisError, OSError, TimeoutError) as error:
+            self._is_sound = False  # it may come back with other settings
             said = str(error) or type(error).__name__
+            if "timeout" in said.lower() and _is_tls(self.settings.options):
+                said += " (does this port speak TLS?)"
             raise self._unavailable(f"Redis at {self.where} cannot be used: {said}") from error
 
 
@@ -270,6 +278,8 @@ def _evented(options: Mapping[str, Any]) -> Any:
 
 
 def _plain(options: Mapping[str, Any]) -> Any:
-    if _evented(options) is redis.asyncio.SSLConnection:
-        return redis.SSLConnection
-    return redis.Connection
+    return redis.SSLConnection if _is_tls(options) else redis.Connection
+
+
+def _is_tls(options: Mapping[str, Any]) -> bool:
+    return _evented(options) is redis.asyncio.SSLConnection

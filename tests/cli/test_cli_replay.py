@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 
 import pytest
 
@@ -85,6 +87,38 @@ def test_an_end_from_outside_is_no_difference(cli, ran):
     told = cli("replay", "t1")
 
     assert (told.code, "ended from outside as error" in told.out) == (0, True)
+
+
+def test_an_end_that_the_loop_decides_itself_is_no_end_from_outside(cli, ran, monkeypatch):
+    """A smaller budget ended it; by the settings of now it would go on."""
+    ran(*whole()[:2], status="budget", text="")
+    now = cli("replay", "t1")
+    monkeypatch.setenv("LOOPWORKER_LOOP__TOKENS_MAX", "15")
+    then = cli("replay", "t1")
+
+    assert (now.code, "now: go on: call price, recorded is budget" in now.out) == (3, True)
+    assert (then.code, "the same to the end: budget" in then.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("column", "written", "said"),
+    [
+        ("body", '[{"v":1,"kind":"shiny_new","data":{}}]', "a newer version wrote this journal"),
+        ("body", "not json", "is damaged"),
+        ("body", '[{"v":1,"kind":"started","data":{"at":"x"}}]', "is damaged"),
+        ("body", '[{"v":1,"kind":"ended","data":{"at":1,"status":"error"}}]', "is damaged"),
+    ],
+)
+def test_a_journal_that_another_hand_has_changed(cli, ran, tmp_path, column, written, said):
+    """One line says so, and no traceback."""
+    ran(*whole())
+    with contextlib.closing(sqlite3.connect(tmp_path / "cli.db")) as file, file:
+        file.execute(f"update event set {column} = ?", (written.encode(),))
+    told = cli("replay", "t1")
+
+    assert (told.code, told.out) == (3, "")
+    assert said in told.err
+    assert "a bug" not in told.err
 
 
 def test_json_loads_again_and_hides_cookies(cli, ran):

@@ -15,6 +15,7 @@ from worker.core.task import CallRecord, Degradation, Result, Symptom
 from worker.core.wireformat import (
     result_from_wire,
     result_to_wire,
+    rfc3339,
     task_from_wire,
     task_to_wire,
 )
@@ -251,3 +252,18 @@ def test_a_reply_to_that_leads_nowhere_is_refused(reply_to):
         check_reply_to(task, queue="tasks")
 
     assert caught.value.field == "reply_to"
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (1e13, "9999-12-31T23:59:59.999Z"),
+        (float("inf"), "9999-12-31T23:59:59.999Z"),
+        (-1e13, "0001-01-01T00:00:00.000Z"),
+        (0.0, "1970-01-01T00:00:00.000Z"),
+        (None, None),
+    ],
+)
+def test_a_time_that_no_calendar_holds_is_told_as_its_end(at, told):
+    """Only a foreign hand writes one, and whoever asks for the task must not pay for that."""
+    assert rfc3339(at) == told

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+import redis.asyncio
 
 from tests.servers.proxy import Proxy
 from tests.servers.redisserver import own_url, redis_server
@@ -67,6 +68,10 @@ def test_a_wrong_password_is_told_without_it(broker):
         ("redis://localhost:abc/", "no address of a Redis server"),
         ("redis://[localhost/", "no address of a Redis server"),
         ("redis://localhost/tasks", "no address of a Redis server"),
+        ("redis://localhost:0/", "no address of a Redis server"),
+        ("redis://", "no address of a Redis server"),
+        ("redis://localhost/?ssl_cert_reqs=none", "'ssl_cert_reqs' is no option of a redis://"),
+        ("rediss://localhost/?ssl_cert_reqs=maybe", "one of none, optional, required"),
         ("redis://:a#b@localhost/0", "in a password %23 for #"),
     ],
 )
@@ -122,6 +127,33 @@ async def test_a_task_put_in_by_another_program_is_taken(broker):
     await queue.close()
 
     assert (first.id, json.loads(first.body), more) == ("t-1", {"input": "现在几点?"}, [])
+
+
+@pytest.mark.parametrize(
+    ("id", "is_kept"),
+    [
+        ("käse/现在 🎈%s:{x}", True),
+        (b"\xed\xa0\x80", False),  # half of a pair
+        (b"\xe0\x80\x80", False),  # longer than it has to be
+        (b"\xf4\x90\x80\x80", False),  # beyond the last character
+        (b"\xe4\xc3\xa9\xb8\xad", False),  # a character within the bytes of another
+        (b"", False),
+    ],
+)
+async def test_an_id_that_is_no_text_gives_way_to_the_number_of_the_entry(broker, id, is_kept):
+    """Whatever is in it, the task is settled under the id that it was handed out by."""
+    url = address(broker)
+    stream = url.partition("prefix=")[2] + "tasks"
+    async with redis.asyncio.Redis(port=broker.port, password="hidden") as other:
+        entry = await other.xadd(stream, {"id": id, "payload": "{}", "not_before": "1e13"})
+    queue = open_queue(url)
+    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5)
+    await queue.ack(lease)
+    depth = await queue.depth()
+    await queue.close()
+
+    assert lease.id == (id if is_kept else entry.decode())
+    assert (depth.leased, depth.delayed, depth.ready) == (0, 0, 0)
 
 
 async def test_a_full_server_takes_no_more_and_gives_back_what_it_has(broker):

@@ -25,7 +25,12 @@ class Paint:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON that a person can read and a program can parse."""
-    print(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    print(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Write a value as `print_json` prints it."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

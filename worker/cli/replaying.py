@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from worker.cli.exits import ANSWERED, NOT_ANSWERED, CommandFailed
-from worker.cli.output import one_line, print_json
+from worker.cli.output import json_text, one_line
+from worker.core.errors import TaskInvalid, UnknownEvent
 
 if TYPE_CHECKING:
     from worker.core.effects import Effect
@@ -27,7 +28,7 @@ ask, call, wait, warn or end, by the limits and budgets of LOOP__…, and what t
 
 ✓ decided the same · ✗ decided otherwise, and how (the rest is as it was recorded) · a dot: not decided
 
-exit codes: 0 every decision is the same · 3 one is not, or there is no such run
+exit codes: 0 every decision is the same · 3 one is not, or there is no such run, or it cannot be read
 
 examples:
   loopworker replay t-1
@@ -35,6 +36,17 @@ examples:
   loopworker replay t-1 --json > journal.json                the whole journal
 """
 _SHOWN = 160  # characters of a text within a line
+_FROM_OUTSIDE = ("cancelled", "error", "rejected")  # a queue gave up, somebody called the run off
+# What another hand has written into a journal may be anything.
+_UNREADABLE = (
+    AssertionError,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    TaskInvalid,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +73,45 @@ def replay(options: argparse.Namespace) -> int:
 
 
 async def _replay(place: Any, options: argparse.Namespace) -> int:
+    try:
+        view: RunView | None = await place.journal.view(options.task)
+        if view is None or not view.events:
+            raise CommandFailed(await _why_nothing(place, options.task), code=NOT_ANSWERED)
+        lines, verdict = _decided_again(view, place.settings, as_json=options.json)
+    except UnknownEvent as error:
+        text = f"a newer version wrote this journal: {error}"
+        raise CommandFailed(text, code=NOT_ANSWERED) from None
+    except _UNREADABLE as error:
+        what = _cut(f"{type(error).__name__}: {error}")
+        text = f"the journal of {options.task!r} is damaged, and cannot be decided again ({what})"
+        raise CommandFailed(text, code=NOT_ANSWERED) from None
+    for line in lines:
+        print(line)
+    return ANSWERED if verdict.is_same else NOT_ANSWERED
+
+
+async def _why_nothing(place: Any, task_id: str) -> str:
+    seen = await place.desk.look(task_id)
+    why = "is not known" if seen is None else "has not begun"
+    if seen is not None and seen.result is not None:
+        why = f"ended before it began ({seen.result.status})"
+    return f"task {task_id!r} {why}: there is no journal to replay"
+
+
+def _decided_again(
+    view: RunView, settings: Settings, *, as_json: bool
+) -> tuple[list[str], Verdict]:
+    """What is to be printed of a run, and what it comes to now."""
     from worker.core.redeciding import priced, redecide
     from worker.store.codec import revived
 
-    view: RunView | None = await place.journal.view(options.task)
-    if view is None or not view.events:
-        seen = await place.desk.look(options.task)
-        why = "is not known" if seen is None else "has not begun"
-        if seen is not None and seen.result is not None:
-            why = f"ended before it began ({seen.result.status})"
-        text = f"task {options.task!r} {why}: there is no journal to replay"
-        raise CommandFailed(text, code=NOT_ANSWERED)
     ended_at = view.result.ended_at if view.result else view.updated_at
-    events = priced(revived(view.events), place.settings.price_list())
-    told = redecide(place.settings.limits(), events, now=ended_at)
-    verdict = verdict_of(told, view.result, place.settings)
-    if options.json:
-        print_json(_as_data(view, told, verdict))
-    else:
-        for line in (*_lines(view, told), f"now: {verdict.text}"):
-            print(one_line(line))
-    return ANSWERED if verdict.is_same else NOT_ANSWERED
+    events = priced(revived(view.events), settings.price_list())
+    told = redecide(settings.limits(), events, now=ended_at)
+    verdict = verdict_of(told, view.result, settings)
+    if as_json:
+        return [json_text(_as_data(view, told, verdict))], verdict
+    return [one_line(line) for line in (*_lines(view, told), f"now: {verdict.text}")], verdict
 
 
 def verdict_of(told: Redecision, result: Result | None, settings: Settings) -> Verdict:
@@ -96,7 +126,9 @@ def verdict_of(told: Redecision, result: Result | None, settings: Settings) -> V
     if result is None:
         return Verdict(f"the same so far; next: {_deed(told.last)}", is_same=True)
     if not isinstance(told.last, Finish):
-        return Verdict(f"the same; ended from outside as {result.status}", is_same=True)
+        if result.status in _FROM_OUTSIDE:
+            return Verdict(f"the same; ended from outside as {result.status}", is_same=True)
+        return Verdict(f"go on: {_deed(told.last)}, recorded is {result.status}", is_same=False)
     ends = f"{_deed(told.last)}, recorded is {result.status}"
     if str(told.last.status) != str(result.status):
         return Verdict(ends, is_same=False)

@@ -105,7 +105,8 @@ def _of_this_run(limits: Limits, events: Sequence[Event]) -> Limits:
     begun = next((event for event in events if isinstance(event, facts.Started)), None)
     if begun is None:
         return limits
-    return limits_of(task_from_wire(begun.task, default_id=""), limits)
+    # The id may be any that a queue has taken; the rest was read when the run began.
+    return limits_of(task_from_wire({**begun.task, "id": "any"}, default_id=""), limits)
 
 
 def _judged(loop: Loop, event: Event, before: float) -> Redecided:

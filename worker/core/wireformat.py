@@ -17,15 +17,19 @@ VERSION = 1
 MAX_INPUT_CHARS = 1_048_576
 MAX_ID_CHARS = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd]")  # U+FFFD: what it was is not known
-_TIMES_END = 253_402_300_800.0  # the year 10000, which no calendar here can write
+_TIMES_BEGIN = -62_135_596_800.0
+TIMES_END = 253_402_300_800.0  # the year 10000, which no calendar here can write
 _TASK_FIELDS = frozenset(Task.__dataclass_fields__) | {"version"}
 
 
 def rfc3339(at: float | None) -> str | None:
-    """Seconds since the epoch as RFC 3339 in UTC with milliseconds."""
+    """Seconds since the epoch as RFC 3339 in UTC with milliseconds.
+
+    A time before the year 1 or after 9999, which only a foreign hand writes, is told as that end.
+    """
     if at is None:
         return None
-    moment = datetime.fromtimestamp(at, UTC)
+    moment = datetime.fromtimestamp(min(max(at, _TIMES_BEGIN), TIMES_END - 0.0005), UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -49,7 +53,7 @@ def parse_time(value: object, *, field: str) -> float | None:
 
 
 def _within(seconds: float, field: str, shown: str) -> float:
-    if 0 <= seconds < _TIMES_END:  # false for NaN, and exact for the largest integers
+    if 0 <= seconds < TIMES_END:  # false for NaN, and exact for the largest integers
         return float(seconds)
     raise TaskInvalid(f"{field}: {shown} is not a time between 1970 and 9999", field=field)
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from worker.queues.port import AGEING_SECONDS
 from worker.queues.reasons import HISTORY_MAX, delivered_too_often, handed_back, lease_ran_out
+from worker.queues.redis_intake import MOVE_BATCH, TAKE_IN
 from worker.redislink import BLOCK_SECONDS, Script
 
 PRUNE_BATCH = 500  # tasks in one script, for the server does nothing else meanwhile
-MOVE_BATCH = 500  # tasks that one script takes in, or finds due
 BURY_BATCH = 100  # tasks that one claim gives up
 
 # Numbers are microseconds of the server's clock, and never come twice: also not after the data
@@ -103,31 +103,6 @@ local function enter(id, body, priority, not_before)
 end
 """
 
-# What other programs have put: the body is the field `payload`; without one, the fields are it.
-_TAKE_IN = f"""
-local function figure(text)
-  local value = tonumber(text or 0) or 0
-  return value == value and value or 0  -- not-a-number is a number to tonumber
-end
-local function is_text(id)  -- nothing is left beside whole characters
-  local rest = string.gsub(id, '[\\194-\\223][\\128-\\191]', '')
-  rest = string.gsub(rest, '[\\224-\\239][\\128-\\191][\\128-\\191]', '')
-  rest = string.gsub(rest, '[\\240-\\244][\\128-\\191][\\128-\\191][\\128-\\191]', '')
-  return rest ~= '' and not string.find(rest, '[\\128-\\255]') or rest == '' and id ~= ''
-end
-local function take_in()
-  for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', {MOVE_BATCH})) do
-    local fields, given = entry[2], {{}}
-    for at = 1, #fields, 2 do given[fields[at]] = fields[at + 1] end
-    local priority = math.max(-100, math.min(100, math.floor(figure(given.priority))))
-    local id = given.id and is_text(given.id) and given.id or entry[1]
-    enter(id, given.payload or cjson.encode(given), priority, figure(given.not_before))
-    redis.call('XDEL', KEYS[1], entry[1])
-  end
-end
-take_in()
-"""
-
 _WAKE_DUE = f"""
 for _, state in ipairs({{'delayed', 'parked'}}) do
   local due = redis.call('ZRANGE', key(state), '-inf', moment(now), 'BYSCORE', 'LIMIT', 0, {MOVE_BATCH})
@@ -140,7 +115,7 @@ end
 
 PUT = Script.of(
     _COMMON,
-    _TAKE_IN,
+    TAKE_IN,
     """
 local id, body, priority, not_before, most = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 if redis.call('EXISTS', row(id)) == 1 then return 0 end
@@ -157,7 +132,7 @@ return enter(id, body, priority, tonumber(not_before))
 
 CLAIM = Script.of(
     _COMMON,
-    _TAKE_IN,
+    TAKE_IN,
     _WAKE_DUE,
     f"""
 local owner, seconds = ARGV[2], tonumber(ARGV[3])
@@ -304,7 +279,7 @@ return 1
 
 CANCEL = Script.of(
     _COMMON,
-    _TAKE_IN,
+    TAKE_IN,
     """
 local id = ARGV[2]
 local state = get(id, 'state')[1]
@@ -332,7 +307,7 @@ return 1
 
 PLACE = Script.of(
     _COMMON,
-    _TAKE_IN,
+    TAKE_IN,
     """
 local found = get(ARGV[2], 'state', 'ready_at', 'lease_until', 'owner', 'deliveries', 'history')
 if not found[1] then return false end
@@ -346,11 +321,11 @@ return found
 )
 
 # Apart from the place, which is asked for again and again: a body may be a megabyte.
-BODY = Script.of(_COMMON, _TAKE_IN, "return get(ARGV[2], 'body')[1]", frees=True)
+BODY = Script.of(_COMMON, TAKE_IN, "return get(ARGV[2], 'body')[1]", frees=True)
 
 DEPTH = Script.of(
     _COMMON,
-    _TAKE_IN,
+    TAKE_IN,
     """
 local before, after = moment(now), '(' .. moment(now)
 local ready, ready_since = redis.call('ZCARD', key('ready')) + redis.call('XLEN', KEYS[1]), math.huge

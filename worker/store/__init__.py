@@ -29,7 +29,8 @@ def open_store(url: str) -> Store:
         return MemoryStore()
     if scheme in _NOT_BUILT:
         raise ConfigError(
-            f"{scheme}:// keeps no journals and results in this version: beside LOOPWORKER_QUEUE_URL"
-            " set LOOPWORKER_STORE_URL=sqlite:///journal.db, a file that all workers reach"
+            f"{scheme}:// is not built yet as a store of journals and results: beside"
+            " LOOPWORKER_QUEUE_URL set LOOPWORKER_STORE_URL=sqlite:///journal.db, a file that all"
+            " workers reach"
         )
     raise ConfigError(f"{shown_url(url)!r} is no store; write sqlite:///file.db or memory://")
