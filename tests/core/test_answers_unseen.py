@@ -1,0 +1,34 @@
+"""What the honesty gate does on books that it was not made from: measured, and not to worsen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.answerbook import plain, read
+from worker.core.gate import enforce
+
+# The book, its honest answers and how many of them are altered, its inventions and how many pass.
+MEASURED = [
+    ("towns", (210, 81), (210, 34)),
+    ("harbours", (210, 94), (210, 20)),
+    ("gardens", (84, 38), (105, 8)),
+]
+
+
+@pytest.mark.parametrize(("name", "of_honest", "of_invented"), MEASURED)
+def test_the_rates_on_unseen_books_do_not_worsen(name, of_honest, of_invented, capsys):
+    """No more is judged wrongly than when the book was first run (decision 0023)."""
+    scenes = read(name)
+    honest = [(scene, text) for scene in scenes for text in scene.honest]
+    invented = [(scene, text) for scene in scenes for text in scene.invented]
+    altered = [t for scene, t in honest if enforce(t, scene.evidence)[1]]
+    passed = [t for scene, t in invented if not enforce(plain(t), scene.evidence)[1]]
+    with capsys.disabled():
+        print(
+            f"\n{name} (unseen): {len(passed)} of {len(invented)} inventions pass; "
+            f"{len(altered)} of {len(honest)} honest answers altered"
+        )
+
+    assert (len(honest), len(invented)) == (of_honest[0], of_invented[0])
+    assert len(altered) <= of_honest[1], altered
+    assert len(passed) <= of_invented[1], passed
