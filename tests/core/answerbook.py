@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worker.core.gate import Evidence
+from worker.core.gate import Evidence, enforce
 from worker.core.messages import Observation, Source
 from worker.core.observing import told_alternative, told_stale, told_stub
 from worker.core.texts import language_of
@@ -80,3 +80,20 @@ def read(name: str) -> list[Scene]:
 def plain(answer: str) -> str:
     """An answer without the marks of what is invented in it."""
     return answer.replace("«", "").replace("»", "")
+
+
+Answer = tuple[Scene, str]
+
+
+def answers_of(scenes: list[Scene]) -> tuple[list[Answer], list[Answer]]:
+    """The honest answers of some scenes and their inventions, each with its scene."""
+    honest = [(scene, text) for scene in scenes for text in scene.honest]
+    invented = [(scene, text) for scene in scenes for text in scene.invented]
+    return honest, invented
+
+
+def misjudged(honest: list[Answer], invented: list[Answer]) -> tuple[list[str], list[str]]:
+    """The honest answers that the gate alters, and the inventions that pass it."""
+    altered = [text for scene, text in honest if enforce(text, scene.evidence)[1]]
+    passed = [text for scene, text in invented if not enforce(plain(text), scene.evidence)[1]]
+    return altered, passed

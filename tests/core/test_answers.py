@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.answerbook import plain, read
+from tests.core.answerbook import answers_of, misjudged, plain, read
 from tests.core.answertemplates import scenes
 from worker.core.gate import enforce
 
@@ -23,9 +23,7 @@ HAND_AND_TEMPLATE = 200
 
 def _weighed(name, seed):
     """Both sorts of answers of a book with their scenes, made up to 200 each by template."""
-    by_hand = read(name)
-    honest = [(scene, text) for scene in by_hand for text in scene.honest]
-    invented = [(scene, text) for scene in by_hand for text in scene.invented]
+    honest, invented = answers_of(read(name))
     more = scenes(seed, HAND_AND_TEMPLATE - min(len(honest), len(invented)))
     honest += [(scene, scene.honest[0]) for scene in more]
     invented += [(scene, scene.invented[0]) for scene in more]
@@ -36,8 +34,7 @@ def _weighed(name, seed):
 def test_at_most_one_in_a_hundred_is_judged_wrongly(name, seed, capsys):
     """Of 200 honest answers at most 2 are altered, of 200 inventions at most 2 pass."""
     honest, invented = _weighed(name, seed)
-    altered = [t for scene, t in honest if enforce(t, scene.evidence)[1]]
-    passed = [t for scene, t in invented if not enforce(plain(t), scene.evidence)[1]]
+    altered, passed = misjudged(honest, invented)
     with capsys.disabled():
         print(
             f"\n{name}: fabrication rate 100.0% without the gate, {len(passed) / 200:.1%} with it; "

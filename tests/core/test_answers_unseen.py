@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.answerbook import plain, read
-from worker.core.gate import enforce
+from tests.core.answerbook import answers_of, misjudged, read
 
 # The book, its honest answers and how many of them are altered, its inventions and how many pass.
 MEASURED = [
@@ -18,11 +17,8 @@ MEASURED = [
 @pytest.mark.parametrize(("name", "of_honest", "of_invented"), MEASURED)
 def test_the_rates_on_unseen_books_do_not_worsen(name, of_honest, of_invented, capsys):
     """No more is judged wrongly than when the book was first run (decision 0023)."""
-    scenes = read(name)
-    honest = [(scene, text) for scene in scenes for text in scene.honest]
-    invented = [(scene, text) for scene in scenes for text in scene.invented]
-    altered = [t for scene, t in honest if enforce(t, scene.evidence)[1]]
-    passed = [t for scene, t in invented if not enforce(plain(t), scene.evidence)[1]]
+    honest, invented = answers_of(read(name))
+    altered, passed = misjudged(honest, invented)
     with capsys.disabled():
         print(
             f"\n{name} (unseen): {len(passed)} of {len(invented)} inventions pass; "
