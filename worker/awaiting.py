@@ -1,4 +1,4 @@
-"""Waiting for what somebody has to keep, also where the one who asked for it has gone."""
+"""Waiting: for what somebody has to keep, though whoever asked for it has gone; for a bell to ring."""
 
 from __future__ import annotations
 
@@ -24,3 +24,37 @@ async def kept(outcome: asyncio.Future[T], *, undo: Callable[[T], Awaitable[Any]
         if outcome.exception() is None:
             await undo(outcome.result())
         raise
+
+
+class Bell:
+    """Somebody who waits for a name to be rung; only for its own event loop."""
+
+    def __init__(self, bells: set[Bell]) -> None:
+        self._bells = bells
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+        bells.add(self)
+
+    def ring(self) -> None:
+        """Wake the waiter, from any thread."""
+        call_in(self._loop, self._rung.set)
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for the ring, at most so long; tells whether it came."""
+        try:
+            await asyncio.wait_for(self._rung.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def put_away(self) -> None:
+        """Stop listening."""
+        self._bells.discard(self)
+
+
+def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *values: Any) -> None:
+    """Call a function in an event loop, from any thread; never, when the loop is closed."""
+    try:
+        loop.call_soon_threadsafe(function, *values)
+    except RuntimeError:
+        pass  # that loop is closed: nobody waits there any more

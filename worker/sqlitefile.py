@@ -30,8 +30,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from worker.awaiting import Bell
 from worker.core.errors import ConfigError
-from worker.sqlitejobs import NOT_YET, Bell, End, Job, settle
+from worker.sqlitejobs import NOT_YET, End, Job, settle
 from worker.sqliteopen import FileSettings, connect, connect_reader, connect_writer, identity_of
 from worker.sqliteschema import Part, bring_up
 from worker.sqlitesync import LogSync

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
-T = TypeVar("T")
+from worker.awaiting import call_in
+
 NOT_YET = object()
 
 
@@ -47,48 +48,15 @@ class End(Job):
         super().__init__(None, None)
 
 
-class Bell:
-    """Somebody who waits for a name to be rung; only for its own event loop."""
-
-    def __init__(self, bells: set[Bell]) -> None:
-        self._bells = bells
-        self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
-        bells.add(self)
-
-    def ring(self) -> None:
-        """Wake the waiter, from any thread."""
-        _call_in(self._loop, self._rung.set)
-
-    async def wait(self, seconds: float) -> bool:
-        """Wait for the ring, at most so long; tells whether it came."""
-        try:
-            await asyncio.wait_for(self._rung.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
-
-    def put_away(self) -> None:
-        """Stop listening."""
-        self._bells.discard(self)
-
-
 def settle(jobs: Sequence[Job], outcomes: Sequence[Any]) -> None:
     """Hand outcomes to the callers: one wake-up for each event loop, not for each job."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Job, Any]]] = {}
     for job, outcome in zip(jobs, outcomes, strict=True):
         by_loop.setdefault(job.loop, []).append((job, outcome))
     for loop, settled in by_loop.items():
-        _call_in(loop, _settle_all, settled)
+        call_in(loop, _settle_all, settled)
 
 
 def _settle_all(settled: list[tuple[Job, Any]]) -> None:
     for job, outcome in settled:
         job.settle(outcome)
-
-
-def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *values: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(function, *values)
-    except RuntimeError:
-        pass  # that loop is closed: nobody waits there any more

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.servers.postgresserver import postgres_server
 from tests.servers.proxy import Proxy
 from tests.servers.redisserver import redis_server
 
@@ -16,6 +17,15 @@ pytest.register_assert_rewrite("worker.testing")
 def redis_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """A Redis server for the whole session, behind a proxy."""
     with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        proxy = Proxy(server.port)
+        yield proxy
+        proxy.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_proxy() -> Iterator[Proxy]:
+    """A PostgreSQL server for the whole session, behind a proxy."""
+    with postgres_server() as server:
         proxy = Proxy(server.port)
         yield proxy
         proxy.close()

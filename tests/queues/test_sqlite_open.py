@@ -44,7 +44,6 @@ def test_urls(url: str, path: str, synchronous: str) -> None:
         ("sqlite:///{tmp}/missing/a.db", "does not exist; create it"),
         ("sqlite:///{tmp}", "cannot be opened for writing"),
         ("sqlite:///{tmp}/text.db", "no SQLite database"),
-        ("postgresql://localhost/x", "not built yet"),
         ("a.db", "write sqlite:///file.db"),
     ],
 )

@@ -56,14 +56,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "discovery": {"core", "registry", "toolkit"},
     "toollint": {"core", "registry", "toolkit"},
     "mcp": {"core", "guard", "mcpsettings", "registry", "settings", "telemetry", "toolkit"},
+    "postgres": {"awaiting", "core", "shownurl"},
     "redislink": {"core"},
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
-    "sqlitejobs": set(),
+    "sqlitejobs": {"awaiting"},
     "sqlitesync": set(),
-    "sqlitefile": {"core", "sqlitejobs", "sqliteopen", "sqliteschema", "sqlitesync"},
+    "sqlitefile": {
+        *("awaiting", "core", "sqlitejobs", "sqliteopen", "sqliteschema", "sqlitesync"),
+    },
     "queues": {
-        *("awaiting", "core", "redislink", "shownurl", "telemetry"),
+        *("awaiting", "core", "postgres", "redislink", "shownurl", "telemetry"),
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "store": {
@@ -136,6 +139,7 @@ MAY_KNOW: dict[str, set[str]] = {
         "worker/web/",
     },
     "prometheus_client": {"worker/telemetry/metrics.py", "worker/web/admin.py"},
+    "psycopg": {"worker/postgres/link.py", "worker/postgres/url.py"},
     "pybreaker": {"worker/guard/breaker.py"},
     "pydantic": {
         *("worker/configuration.py", "worker/fallbacksettings.py", "worker/guardsettings.py"),

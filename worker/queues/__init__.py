@@ -8,7 +8,7 @@ from worker.core.errors import ConfigError, QueueUnavailable
 from worker.queues.port import MAX_DELIVERIES, Queue
 from worker.shownurl import shown_url
 
-_NOT_BUILT = ("postgresql", "postgres", "amqp", "amqps", "nats", "tls")
+_NOT_BUILT = ("amqp", "amqps", "nats", "tls")
 
 
 def open_queue(
@@ -18,7 +18,7 @@ def open_queue(
     max_deliveries: int = MAX_DELIVERIES,
     depth_max: int | None = None,
 ) -> Queue:
-    """Open the queue `name` of an engine: `sqlite:///file.db`, `redis://host` or `memory://`.
+    """Open the queue `name` of an engine; the first words of `url` say which.
 
     `depth_max` bounds the tasks that wait. Blocks for as long as a file takes to open, or a server
     to say how it is set up. Raises ConfigError that says what to do; the drivers of an engine are
@@ -35,18 +35,20 @@ def open_queue(
         return SqliteQueue(file, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme in ("redis", "rediss"):
         return _redis_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
+    if scheme in ("postgresql", "postgres"):
+        return _postgres_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme == "memory":
         from worker.queues.memory import MemoryQueue
 
         return MemoryQueue(name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme in _NOT_BUILT:
         raise ConfigError(
-            f"LOOPWORKER_QUEUE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db"
-            " or redis://host"
+            f"LOOPWORKER_QUEUE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db,"
+            " postgresql://host/database or redis://host"
         )
     raise ConfigError(
-        f"LOOPWORKER_QUEUE_URL: {shown_url(url)!r} is no queue; write sqlite:///file.db, redis://host"
-        " or memory://"
+        f"LOOPWORKER_QUEUE_URL: {shown_url(url)!r} is no queue; write sqlite:///file.db,"
+        " postgresql://host/database, redis://host or memory://"
     )
 
 
@@ -64,3 +66,21 @@ def _redis_queue(url: str, **options: Any) -> Queue:
     link = RedisLink(settings_of(url), unavailable=QueueUnavailable)
     link.check()
     return RedisQueue(link, **options)
+
+
+def _postgres_queue(url: str, **options: Any) -> Queue:
+    try:
+        from worker.postgres.link import PostgresLink
+        from worker.postgres.url import settings_of
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise ConfigError(
+            "LOOPWORKER_QUEUE_URL: postgresql:// needs a driver: pip install 'loopworker[postgresql]'"
+        ) from error
+    from worker.queues.postgres import PostgresQueue
+    from worker.queues.postgres_tables import QUEUE
+
+    link = PostgresLink(settings_of(url), part=QUEUE, unavailable=QueueUnavailable)
+    link.check()
+    return PostgresQueue(link, **options)

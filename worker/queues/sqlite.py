@@ -34,8 +34,8 @@ from worker.queues.port import (
     Ticket,
 )
 from worker.queues.reasons import readable
+from worker.queues.rows import NEVER, Claimed, lease_key, place_of
 from worker.queues.sqlite_changes import PRUNE_BATCH, Rows
-from worker.queues.sqlite_rows import NEVER, Claimed, lease_key, place_of
 from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 

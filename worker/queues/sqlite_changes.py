@@ -15,8 +15,8 @@ from worker.core.errors import QueueFull
 from worker.queues import sqlite_statements as sql
 from worker.queues.port import Lease, Ticket
 from worker.queues.reasons import delivered_too_often, readable
-from worker.queues.sqlite_room import Room
-from worker.queues.sqlite_rows import NEVER, Claimed, lease_key, lease_of
+from worker.queues.room import Room
+from worker.queues.rows import NEVER, Claimed, lease_key, lease_of
 
 PRUNE_BATCH = 500  # rows in one transaction, so that nobody waits long for the lock
 
@@ -50,7 +50,7 @@ class Rows:
 
     def _put_one(self, connection: sqlite3.Connection, ticket: Ticket, now: float) -> Any:
         task_id = readable(ticket.id)
-        if self._room is not None and not self._room.is_left(connection):
+        if self._room is not None and not self._is_left(connection, self._room):
             if connection.execute(sql.KNOWN, (self.name, task_id)).fetchone():
                 return False
             return QueueFull(f"queue {self.name!r} holds {self.depth_max} tasks, its limit")
@@ -63,6 +63,12 @@ class Rows:
                 self._room.left -= 1
             self._tell(self.name)
         return bool(added)
+
+    def _is_left(self, connection: sqlite3.Connection, room: Room) -> bool:
+        if room.is_unknown:
+            values = {"queue": self.name, "limit": room.depth_max}
+            room.counted(connection.execute(sql.WAITING, values).fetchone()[0])
+        return room.left > 0
 
     def claim(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         """Lease tasks: of those whose lease is over first, then of those that are ready."""

@@ -1,4 +1,4 @@
-"""Between the rows of the SQLite queue and leases."""
+"""Between the rows of a queue in an SQL database and leases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEVER = float("inf")
 class Claimed(NamedTuple):
     """What one look for tasks found: leases, or how long until one may be there.
 
-    `dead` are the ids of those that it gave up; `version` is the file's at that moment.
+    `dead` are the ids of those that it gave up; `version` is that of a file at that moment.
     """
 
     leases: list[Lease]

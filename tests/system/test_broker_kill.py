@@ -1,28 +1,39 @@
-"""A worker, its tasks in Redis and its journal in a file: killed at every boundary, the broker too."""
+"""A worker, its tasks on a server and its journal in a file: killed at every boundary, the server too."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.servers.redisserver import own_url, redis_server
+from tests.servers import postgresserver, redisserver
 from tests.system.planmodel import PlanModel
 from tests.system.processes import Site
 from tests.system.test_kill import POINTS, claimed, finished_by_the_next
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    """A server that writes each command to the disk before it answers."""
-    folder = tmp_path_factory.mktemp("redis")
-    with redis_server(folder, "--appendonly", "yes", "--appendfsync", "always") as server:
-        yield server
+@pytest.fixture(scope="module", params=["redis", "postgresql"])
+def engine(request, tmp_path_factory):
+    """A server that has each change on the disk before it answers, and how to name a part of it."""
+    if request.param == "postgresql":
+        with postgresserver.postgres_server() as server:
+            yield server, postgresserver.own_url
+        return
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    with redisserver.redis_server(tmp_path_factory.mktemp("redis"), *options) as server:
+        yield server, redisserver.own_url
 
 
 @pytest.fixture
-async def site(tmp_path, broker):
+def broker(engine):
+    """The server."""
+    return engine[0]
+
+
+@pytest.fixture
+async def site(tmp_path, engine):
     """The site of the other tests, with its queue on the server."""
+    server, own_url = engine
     model = PlanModel()
-    site = Site(tmp_path, model, queue_url=own_url(broker.port))
+    site = Site(tmp_path, model, queue_url=own_url(server.port))
     yield site
     await site.close()
     model.close()

@@ -1,0 +1,1 @@
+"""What queue and store share of PostgreSQL: its address, connections, tables' versions, bells."""
