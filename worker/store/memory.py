@@ -31,8 +31,7 @@ from worker.store.port import (
     SessionWait,
     Turn,
 )
-
-LAST_GOOD_MAX = 10_000
+from worker.store.unwritten import LAST_GOOD_MAX
 
 
 @dataclass(slots=True)

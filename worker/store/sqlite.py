@@ -36,9 +36,11 @@ from worker.store.port import (
     SessionWait,
     Turn,
 )
-from worker.store.sqlite_lastgood import LAST_GOOD_MAX, LastGoodTable
+from worker.store.rows import lost, note_freed, readable, readable_claim, turn_row, view_of
+from worker.store.sqlite_lastgood import LastGoodTable
 from worker.store.sqlite_mail import SqliteMailbox
-from worker.store.sqlite_rows import lost, ours, read_view, readable, view_of
+from worker.store.sqlite_rows import ours, read_view
+from worker.store.unwritten import LAST_GOOD_MAX
 
 AT_ONCE_BYTES = 64 * 1024  # an append of more pages is left to the writer thread
 FEW = 16  # so many runs are renewed in the caller's thread
@@ -77,7 +79,7 @@ class SqliteStore:
         self, run_id: str, *, owner: str, lease_seconds: float, session: SessionClaim | None = None
     ) -> Opened:
         """See the port: become the owner, fencing older ones."""
-        claim = None if session is None else sqlite_sessions.readable_claim(session)
+        claim = None if session is None else readable_claim(session)
         wish = (readable(run_id), owner, lease_seconds, claim)
         found = await self._begin_open(wish, events_max=OPEN_AT_ONCE_EVENTS)
         if found is _LONG:
@@ -136,10 +138,10 @@ class SqliteStore:
     ) -> None:
         """See the port: let go without ending the run."""
         run.closing = True
-        wish = (run.id, run.epoch, run.session, hold_seconds, sqlite_sessions.turn_row(turn))
+        wish = (run.id, run.epoch, run.session, hold_seconds, turn_row(turn))
         saves = turn is not None
         releasing = self._file.write(self._release, wish, synced=saves, at_once=not saves)
-        sqlite_sessions.note_freed(run, await ours(releasing))
+        note_freed(run, await ours(releasing))
 
     async def finish(
         self, run: Run, events: Sequence[Event], result: Result, *, turn: Turn | None = None
@@ -148,10 +150,10 @@ class SqliteStore:
         run.closing = True
         body = codec.encode(events) if events else None
         ending = (len(events), body, codec.encode_result(result))
-        wish = (run.id, run.epoch, run.session, ending, sqlite_sessions.turn_row(turn))
+        wish = (run.id, run.epoch, run.session, ending, turn_row(turn))
         small = turn is None and len(body or b"") + len(ending[-1]) <= AT_ONCE_BYTES
         finishing = self._file.write(self._finish, wish, at_once=small)
-        sqlite_sessions.note_freed(run, await ours(finishing))
+        note_freed(run, await ours(finishing))
 
     async def put_result(self, result: Result) -> bool:
         """See the port: the result of a task that never ran."""
@@ -210,7 +212,7 @@ class SqliteStore:
 
     async def enlist(self, run_id: str, session: SessionClaim) -> None:
         """See the port: a place in the line for a run that will come."""
-        await self._write(self._enlist, (readable(run_id), sqlite_sessions.readable_claim(session)))
+        await self._write(self._enlist, (readable(run_id), readable_claim(session)))
 
     async def waits(self, run_id: str) -> SessionWait | None:
         """See the port: the session that a run waits for."""

@@ -17,7 +17,8 @@ from worker.store.mailbox import (
     Receipt,
     body_digest,
 )
-from worker.store.sqlite_rows import ours, readable
+from worker.store.rows import readable
+from worker.store.sqlite_rows import ours
 
 FORGET_BATCH = 200  # rows in one transaction, so that nobody waits long for the lock
 

@@ -7,33 +7,21 @@ by the row of the run that holds it, so keeping a lease alive costs no write of 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from worker.core.errors import SessionBusy, SessionConflict
-from worker.store import codec
 from worker.store import sqlite_statements as sql
 from worker.store.port import (
     HOLD_PATIENCE_SECONDS,
     LINE_KEPT_SECONDS,
     LINE_PATIENCE_SECONDS,
-    Run,
     SessionClaim,
     SessionHold,
     SessionWait,
-    Turn,
 )
-from worker.store.sqlite_rows import readable
+from worker.store.rows import Freed, TurnRow
 
 SESSIONS_BATCH = 200  # forgotten in one transaction
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRow:
-    """A turn as it is stored."""
-
-    body: bytes
-    ttl_seconds: float
-    bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +41,6 @@ class Taken:
 
     hold: SessionHold | None
     bodies: list[bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Freed:
-    """A session that was let go of: who waits for it first, and its size if it was saved."""
-
-    next_run: str | None = None
-    size_bytes: int = 0
 
 
 def take(
@@ -242,21 +222,3 @@ def forget_some(connection: sqlite3.Connection, now: float) -> int:
         connection.execute(sql.FORGET_TURNS, {"session": number})
         connection.execute(sql.FORGET_LINE_OF, (number,))
     return len(rows)
-
-
-def readable_claim(claim: SessionClaim) -> SessionClaim:
-    """The claim with names that the file can hold."""
-    return replace(claim, id=readable(claim.id), tenant=readable(claim.tenant))
-
-
-def turn_row(turn: Turn | None) -> TurnRow | None:
-    """A turn as it is stored."""
-    if turn is None:
-        return None
-    return TurnRow(codec.dump(turn.messages), turn.ttl_seconds, turn.bytes_max)
-
-
-def note_freed(run: Run, freed: Freed | None) -> None:
-    """Note in a run what became of the session that it has let go of."""
-    if run.session is not None and freed is not None:
-        run.session.next_run, run.session.size_bytes = freed.next_run, freed.size_bytes

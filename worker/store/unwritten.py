@@ -1,0 +1,70 @@
+"""Last good values that are not in the engine yet: at hand at once, written within a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from worker.store.port import Remembered
+from worker.store.rows import readable
+
+LAST_GOOD_MAX = 10_000
+FLUSH_SECONDS = 1.0  # how long a last good value may be in memory only
+
+Row = tuple[str, str, float]  # key, value, at
+
+
+class Unwritten:
+    """Every live read of a tool comes by here: it must cost neither a commit nor a thread.
+
+    `write` stores some values in one go. What it raises is not told: a value may be lost.
+    """
+
+    def __init__(self, write: Callable[[Sequence[Row]], Coroutine[Any, Any, Any]]) -> None:
+        self._write = write
+        self._fresh: dict[str, Remembered] = {}
+        self._flushing: asyncio.TimerHandle | None = None
+        self._writes: set[asyncio.Future[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._fresh)
+
+    def remember(self, key: str, value: str, at: float) -> None:
+        """Keep a value, and write it soon."""
+        self._fresh[readable(key)] = Remembered(value, at)
+        if self._flushing is None:
+            loop = asyncio.get_running_loop()
+            self._flushing = loop.call_later(FLUSH_SECONDS, self._begin_flush)
+
+    def recall(self, key: str) -> Remembered | None:
+        """The value, if it is here; `key` as it is stored."""
+        return self._fresh.get(key)
+
+    async def flush(self) -> None:
+        """Write what was remembered, and wait until it is written or has failed."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+        self._begin_flush()
+        if self._writes:
+            await asyncio.wait(self._writes)
+
+    def _begin_flush(self) -> None:
+        """Write what was remembered since the last time; it is at hand until it is written."""
+        self._flushing = None
+        if not self._fresh:
+            return
+        writing = dict(self._fresh)
+
+        def settled(done: asyncio.Future[Any]) -> None:
+            self._writes.discard(done)
+            if not done.cancelled():
+                done.exception()  # a help that may be lost, not a fact
+            for key, remembered in writing.items():
+                if self._fresh.get(key) is remembered:
+                    del self._fresh[key]
+
+        rows = [(key, readable(kept.value), kept.at) for key, kept in writing.items()]
+        flushed = asyncio.create_task(self._write(rows))
+        self._writes.add(flushed)
+        flushed.add_done_callback(settled)
