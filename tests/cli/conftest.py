@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.house import House
+from tests.web.house import House, leave_at_once
 from worker.cli import main
 
 
@@ -47,6 +47,7 @@ def cli(
 @pytest.fixture
 def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     """A worker's API in a thread of its own, at LOOPWORKER_HTTP."""
+    leave_at_once(monkeypatch)
     started, leave = threading.Event(), []
     house = House()
 

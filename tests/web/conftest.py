@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.web.house import House
+from tests.web.house import House, leave_at_once
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
+async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     """A server without a token."""
+    leave_at_once(monkeypatch)
     house = House()
     await house.server.start()
     yield house

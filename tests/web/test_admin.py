@@ -194,7 +194,7 @@ def test_simultaneous_scrapes_render_once(world):
     world.may_render.clear()
     with running(world.serve()) as server, ThreadPoolExecutor(8) as pool:
         scrapes = [pool.submit(fetch, server.url + "/metrics") for _ in range(8)]
-        until(lambda: len(server._connections) == 8)
+        until(lambda: sum(not c.is_asking for c in list(server._connections.values())) == 8)
         world.may_render.set()
 
         assert [scrape.result(10)[0] for scrape in scrapes] == [200] * 8
