@@ -1,4 +1,7 @@
-"""A worker, its tasks on a server and its journal in a file: killed at every boundary, the server too."""
+"""A worker and its tasks on a server: killed at every boundary, the server too.
+
+On Redis the journal lies beside the queue, so nothing is in a file; else it is in one.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,16 @@ def broker(engine):
 
 @pytest.fixture
 async def site(tmp_path, engine):
-    """The site of the other tests, with its queue on the server."""
+    """The site of the other tests, with its queue on the server, and what can be of its store."""
     server, own_url = engine
     model = PlanModel()
-    site = Site(tmp_path, model, queue_url=own_url(server.port))
+    url = own_url(server.port)
+    holds_journals = url.startswith("redis:")
+    site = Site(tmp_path, model, queue_url=url, store_url=url if holds_journals else None)
     yield site
     await site.close()
     model.close()
+    assert holds_journals is not any(tmp_path.glob("*.db"))
 
 
 @pytest.mark.parametrize("point", POINTS)

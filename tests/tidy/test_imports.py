@@ -57,7 +57,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "toollint": {"core", "registry", "toolkit"},
     "mcp": {"core", "guard", "mcpsettings", "registry", "settings", "telemetry", "toolkit"},
     "postgres": {"awaiting", "core", "shownurl"},
-    "redislink": {"core"},
+    "redisfit": set(),
+    "redislink": {"core", "redisfit"},
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
     "sqlitejobs": {"awaiting"},
@@ -70,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "store": {
-        *("awaiting", "core", "shownurl", "telemetry"),
+        *("awaiting", "core", "redislink", "shownurl", "telemetry"),
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "waking": {"core", "queues.port", "store.port"},
