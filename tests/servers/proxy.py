@@ -90,6 +90,7 @@ class Proxy:
             return
         for one, other in ((inner, outer), (outer, inner)):
             one.settimeout(5)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small answers do not wait
             self._peers[one] = other
             self._selector.register(one, selectors.EVENT_READ)
         self._inner.add(inner)

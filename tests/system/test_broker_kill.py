@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import pytest
 
-from tests.servers import postgresserver, redisserver
+from tests.servers import natsserver, postgresserver, redisserver
 from tests.system.planmodel import PlanModel
 from tests.system.processes import Site
 from tests.system.test_kill import POINTS, claimed, finished_by_the_next
 
 
-@pytest.fixture(scope="module", params=["redis", "postgresql"])
+@pytest.fixture(scope="module", params=["redis", "postgresql", "nats"])
 def engine(request, tmp_path_factory):
     """A server that has each change on the disk before it answers, and how to name a part of it."""
     if request.param == "postgresql":
         with postgresserver.postgres_server() as server:
             yield server, postgresserver.own_url
+        return
+    if request.param == "nats":
+        folder = tmp_path_factory.mktemp("nats")
+        with natsserver.nats_server(folder, jetstream="sync_interval: always") as server:
+            yield server, natsserver.own_url
         return
     options = ("--appendonly", "yes", "--appendfsync", "always")
     with redisserver.redis_server(tmp_path_factory.mktemp("redis"), *options) as server:

@@ -29,6 +29,12 @@ def open_store(url: str) -> Store:
         from worker.store.memory import MemoryStore
 
         return MemoryStore()
+    if scheme in ("nats", "tls"):
+        raise ConfigError(
+            f"{scheme}:// keeps tasks, not journals and results: set"
+            " LOOPWORKER_STORE_URL=sqlite:////data/journal.db, a file that all workers reach,"
+            " or redis://host"
+        )
     if scheme in _NOT_BUILT:
         raise ConfigError(
             f"{scheme}:// is not built yet as a store of journals and results: beside"
