@@ -57,8 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "toollint": {"core", "registry", "toolkit"},
     "mcp": {"core", "guard", "mcpsettings", "registry", "settings", "telemetry", "toolkit"},
     "postgres": {"awaiting", "core", "shownurl"},
-    "redisfit": set(),
-    "redislink": {"core", "redisfit"},
+    "redislink": {"core"},
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
     "sqlitejobs": {"awaiting"},
@@ -71,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "store": {
-        *("awaiting", "core", "redislink", "shownurl", "telemetry"),
+        *("awaiting", "core", "shownurl", "telemetry"),
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "waking": {"core", "queues.port", "store.port"},
@@ -152,7 +151,6 @@ MAY_KNOW: dict[str, set[str]] = {
     },
     "pydantic_settings": {"worker/configuration.py", "worker/settings.py"},
     "pytest": {"worker/testing/"},  # suites are tests, shipped for other people's adapters
-    "nats": {"worker/queues/nats_link.py", "worker/queues/nats_streams.py"},
     "redis": {"worker/redislink.py"},
     "selectolax": {"worker/webpage.py"},
     "sqlite3": {
@@ -267,8 +265,7 @@ def test_every_imported_library_is_declared():
         wanted += extra
     declared = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for line in wanted}
     imported = {top(found.name) for found in ours()} & set(MAY_KNOW) - {"pytest", "sqlite3"}
-    called = {"opentelemetry": "opentelemetry_sdk", "nats": "nats_py"}
-    imported = {called.get(name, name) for name in imported}
+    imported = {"opentelemetry_sdk" if name == "opentelemetry" else name for name in imported}
 
     assert imported - declared == set()
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from worker.core.figure import Figure, Kind
 from worker.core.measures import UNITS
-from worker.core.reckoning import PERCENT, PRICE, RECORD
+from worker.core.results import MONEY, PERCENT, PRICE, RECORD
 
 _KEY = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*"?[-+\u2212¥$€£ ]*$')
 _KEY_OF_TEXT = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*"[^"\\{}\[\],]{0,40}$')
 _KEY_OF_LIST = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*\[[^\[\]{}]*$')
 _KEY_CHARS, _LIST_CHARS = 80, 400
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[\u3400-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3400-\u9fff])"
+)
 _NEXT_WORD = re.compile(r"[ -]?([\u3400-\u9fff]|[A-Za-z]{2,20})")
 _NO_UNITS = frozenset("和与及或到至是的在为比,")
 _NO_UNITS |= {"and", "or", "to", "in", "is", "of", "at", "on", "for", "the", "was", "are", "from"}
@@ -33,6 +35,23 @@ _UNIT_WORDS = {
 } | {"c": UNITS["°c"], "f": UNITS["°f"]}
 _SCALES = {"wan": 1e4, "yi": 1e8, "k": 1e3, "thousand": 1e3, "thousands": 1e3, "million": 1e6}
 _SCALES |= {"millions": 1e6, "billion": 1e9, "cents": 0.01, "fen": 0.01}
+_SCALES |= {"musd": 1e6, "meur": 1e6, "mcny": 1e6, "busd": 1e9}
+_CHINESE_UNIT = re.compile(
+    "(?:"
+    + "|".join(
+        sorted(
+            (
+                name
+                for name in UNITS
+                if not name.isascii() and (len(name) > 1 or name in "米克吨磅")
+            ),
+            key=len,
+            reverse=True,
+        )
+    )
+    + ")$"
+)
+_CHINESE_SCALE = re.compile(r"[万亿](?=元?$|方$|人$|吨$)")
 _HINTS = dict.fromkeys(
     ["duration", "eta", "age", "term", "period", "elapsed", "delay", "wait", "interval", "time"],
     "time",
@@ -43,13 +62,16 @@ _HINTS |= dict.fromkeys(
 _HINTS |= dict.fromkeys(["temp", "temperature", "high", "low", "feels"], "heat")
 _HINTS |= {"weight": "mass", "mass": "mass", "speed": "speed", "wind": "speed", "size": "data"}
 _HINTS |= {"energy": "energy", "volume": "volume", "capacity": "volume"}
-_LASTING = frozenset(
-    ["walk", "drive", "ride", "travel", "running", "cook", "prep", "lead", "response", "session"]
+_LASTING_WORDS = (
+    "walk drive ride travel running cook prep lead response session length call play "
+    "game trip journey flight train class lesson meeting video film match transfer layover talk read screen"
 )
+_LASTING = frozenset(_LASTING_WORDS.split())
 _MINUTES = UNITS["minutes"]
 _NAMES = frozenset(["id", "no", "code", "number", "phone", "zip", "year", "version", "receipt"])
+_OF_NAMES = re.compile(r"(?:[编单期型]号|号码|电话|手机|年份|邮编)$")
 _NAMES_A_FIELD = re.compile(r'"\s*:')
-_OF_MONEY = re.compile(r"[额价费款钱薪]$")
+_OF_MONEY = re.compile(r"[额价费款钱薪格][万亿]?元?$|元$|^元")
 _SHARES = frozenset({"percent", "percentage", "pct"})
 _GENERAL = frozenset(
     [
@@ -132,22 +154,41 @@ def place_of(figure: Figure, text: str, number: int) -> Place:
     if is_share:
         tags.add(PERCENT)
     measure = figure.measure or (_unit(words) if key else None)
+    is_timed = measure is not None and measure[0] == "time"
+    if is_timed:  # bill_days are no money
+        tags = {f"{tag}'" if tag in MONEY else tag for tag in tags}
     if measure is not None:
         tags.add(measure[0])
-    is_timed = measure is not None and measure[0] == "time"
     is_bare = not (is_share or figure.money or figure.measure or is_timed)
-    is_open = is_bare and not units and all(w in _GENERAL or not w.isascii() for w in words)
+    is_open = (
+        is_bare
+        and not units
+        and all(w in _GENERAL or not w.isascii() or w.isdigit() for w in words)
+    )
     return Place(
         frozenset(tags),
         measure,
-        scale=next((_SCALES[word] for word in words if word in _SCALES), 1.0),
+        scale=_scale(words),
         is_share=is_share,
         may_be_share=is_open or (is_bare and not (_RATIOS | _GENERAL).isdisjoint(words)),
         is_bare=is_bare,
         is_open=is_open,
         hint=None if measure else _hint(words),
-        is_name=not _NAMES.isdisjoint(words) or _is_name(figure, text),
+        is_name=not _NAMES.isdisjoint(words)
+        or any(_OF_NAMES.search(word) for word in words)
+        or _is_name(figure, text),
     )
+
+
+def _scale(words: list[str]) -> float:
+    """What a name says that its number is to be multiplied with: gross_musd, 总价万."""
+    for word in words:
+        if word in _SCALES:
+            return _SCALES[word]
+        found = _CHINESE_SCALE.search(word)
+        if found:
+            return 1e4 if found[0] == "万" else 1e8
+    return 1.0
 
 
 def _hint(words: list[str]) -> str | None:
@@ -178,16 +219,21 @@ def _words(name: str) -> list[str]:
 
 def _unit(words: list[str]) -> tuple[str, float] | None:
     """The unit that a field names: minutes_by_car holds minutes, wind_kmh a speed."""
-    if "per" in words:
+    if "per" in words[1:]:  # pace_s_per_km
+        return _UNIT_WORDS.get(words[words.index("per") - 1])
+    if words[0] == "per":
         return None
     if words[-1] == "min" and any(_HINTS.get(w) == "time" or w in _LASTING for w in words):
         return _MINUTES
+    chinese = _CHINESE_UNIT.search(words[-1])
+    if chinese and (len(words) > 1 or chinese.start() > 0):
+        return UNITS[chinese[0]]
     found = [
         _UNIT_WORDS[word]
         for at, word in enumerate(words)
         if word in _UNIT_WORDS and (len(word) > 1 or 0 < at == len(words) - 1)
     ]
-    return found[0] if len(found) == 1 else None
+    return found[-1] if len({dimension for dimension, _ in found}) == 1 else None
 
 
 def _unit_words(figure: Figure, text: str) -> list[str]:

@@ -44,6 +44,11 @@ class Figure:
         """The worth of one unit in the smallest one of its dimension."""
         return self.measure[1] if self.measure else 1.0
 
+    @property
+    def is_rough(self) -> bool:
+        """Whether it is said as one in so many."""
+        return self.kind is Kind.PERCENT and self.text.lower().startswith("one in")
+
 
 At = tuple[str, int, int]
 Groups = dict[str, str]

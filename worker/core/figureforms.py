@@ -33,26 +33,27 @@ _MONTH_ALONE = (
 )
 _CODES = r"USD|CNY|RMB|HKD|EUR|GBP|JPY|US|HK"
 _SCALE = (
-    r"(?P<scale>[ ]?(?:百万|千万|万亿|百(?!分)|千(?![瓦克米卡帕赫伏])|万(?!分)|亿)"
+    r"(?P<scale>[ ]?(?:[多余来](?=[万亿]))?(?:百万|千万|万亿|百(?!分)|千(?![瓦克米卡帕赫伏])|万(?!分)|亿)"
     r"|[ ]?(?:hundred|thousand|million|billion|trillion|grand|lakh|crore)\b|(?:[kKMBT]|bn|mn)(?![A-Za-z]))?"
     r"(?P<small>m(?![A-Za-z0-9/]))?"
 )
-_PER = r"(?P<per>[ ]?(?:%|per[ ]?cent\b|percentage points?\b|个?百分点))?"
+_PER = r"(?P<per>[ ]?(?:%|per[ ]?cent\b|percentage[ ]points?\b|个?百分点))?"
 _ENGLISH_SPAN = (
     r"milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|hours?|hrs?|h"
-    r"|(?:(?:business|working|calendar)[ ])?days?|weeks?|months?|years?|yrs?"
+    r"|(?:(?:business|working|calendar)[ ])?days?|nights?|weeks?|months?|years?|yrs?"
 )
 _CHINESE_SPAN = (
-    r"毫秒|秒钟?|分钟|个?小时|个?钟头|个?工作日|天|个?星期|个?礼拜"
+    r"毫秒|秒钟?|分钟|个?小时|个?钟头|个?工作日|天|晚(?![上饭会点餐间安于些])|个?星期|个?礼拜"
     r"|周(?!一|二|三|四|五|六|日|末|年)|个月|年(?![0-9初底末级度])"
 )
 _ENGLISH_UNIT = (
-    r"km/h|kmh|kph|m/s|mph|kWh|MWh|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|foot|inch(?:es)?"
+    r"km²|m²|ft²|km2|m2|square[ ](?:kilomet(?:er|re)s?|met(?:er|re)s?|miles?|f(?:ee|oo)t)|sq\.?[ ]?(?:ft|km|mi|m)"
+    r"|acres?|hectares?|kcal|kJ|calories|km/h|kmh|kph|m/s|mph|kWh|MWh|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|foot|inch(?:es)?"
     r"|kilo(?:gram)?s?|grams?|milligrams?|tonnes?|tons?|ounces?|lit(?:er|re)s?"
-    r"|km|cm|mm|kg|mg|g|lbs?|oz|ft|mi|ml|[KMGT]B|t|°[ ]?[CF]|m(?![/²³])"
+    r"|km|cm|mm|kg|mg|g|lbs?|oz|ft|mi|ml|[KMGT]B|G(?![A-Za-z0-9])|t|°[ ]?[CF]|m(?![/²³])"
 )
 _CHINESE_UNIT = (
-    r"公里/小时|公里|千米|厘米|公分|毫米|米(?![饭粒])|英里|英尺|英寸|公斤|千克|毫克|克|市斤|斤|吨|磅|盎司"
+    r"平方公里|平方千米|平方米|平方英尺|平米|公顷|千卡|大卡|千焦|公里/小时|公里|千米|里(?![面头边程外])|厘米|公分|毫米|米(?![饭粒])|英里|英尺|英寸|公斤|千克|毫克|克|市斤|斤|吨|磅|盎司"
     r"|毫升|升(?!高|至|到|降|幅|值|级)|千瓦时|度电|℃|℉|摄氏度|华氏度"
 )
 _SPAN = (
@@ -72,7 +73,7 @@ _ENGLISH = (
 )
 _UNITS = (
     rf"(?:[kKMBT]|bn|mn|ms|s|secs?|mins?|h|hrs?|d|x|km/h|kmh|mph|km|kg|mg|g|m|cm|mm|ml|lbs?|oz|ft"
-    rf"|[KMGT]B|kWh|C|F|p|pts?|bps?|t|st|nd|rd|th|[ap]m|w|{_CODES})"
+    rf"|[KMGT]B|G|kWh|C|F|p|pts?|bps?|t|st|nd|rd|th|[ap]m|w|{_CODES})"
 )
 _GLUED = rf"(?:(?:{_CODES})?{_DIGITS}{_UNITS}?(?:-[A-Za-z]+)?)(?![A-Za-z0-9_]|[.:-][A-Za-z0-9])"
 # What follows the range 10-12, but not the date 10-12.
@@ -82,7 +83,8 @@ _UNITED = (
 )
 
 _NO_FIGURES = r"""
-    (?P<numbering>^[ \t>#*•-]*(?:[0-9]{1,2}[.)、](?![0-9])|[((][0-9]{1,2}[))]))
+    (?P<numbering>^[ \t>#*•-]*(?:[0-9]{1,2}[.)、](?![0-9])|[((][0-9]{1,2}[))])
+        |(?<=[;,。:、\s])[0-9]{1,2}[))、](?![0-9])(?=[ ]?[^\s0-9,.;。]))
   | (?P<idiom>(?:UTC|GMT)[+-][0-9]{1,2}(?::?[0-9]{2})?|24/7|7[x×]24(?:[ ]?小时)?
         |'[0-9]{2}(?![0-9A-Za-z'])|十分(?![钟之0-9])|千万(?=[别不要请勿])|万一|百分百)
   | (?P<url>https?://[^\s<>()()"',。]+)
@@ -90,6 +92,7 @@ _NO_FIGURES = r"""
 _DATES = rf"""
     (?<![0-9])(?P<y1>[0-9]{{4}})[-/.](?P<m1>[0-9]{{1,2}})[-/.](?P<d1>[0-9]{{1,2}})(?![0-9])
         (?:T(?=[0-9]))?
+  | (?<![0-9.])(?P<d14>[0-3]?[0-9])\.(?P<m14>[01]?[0-9])\.(?P<y14>(?:19|20)[0-9]{{2}})(?![0-9]|\.[0-9])
   | (?<![0-9/])(?P<m5>[0-9]{{1,2}})/(?P<d5>[0-9]{{1,2}})/(?P<y5>[0-9]{{4}})(?![0-9])
   | (?:(?<![0-9])(?P<yq1>20[0-9]{{2}})[ ]?[-年]?[ ]?)?
         (?:Q(?P<q1>[1-4])(?![0-9A-Za-z])|第?(?P<q2>[一二三四1-4])季度
@@ -110,7 +113,7 @@ _DATES = rf"""
   | (?<![0-9/.])(?P<m10>0?[1-9]|1[0-2])/(?P<d10>0?[1-9]|[12][0-9]|3[01])(?![0-9/]|\.[0-9]|{_UNITED})
 """
 _DAYS = r"""
-    (?P<day>大?后天|(?<![说声证])明[天晚早日]|今晚|昨[天晚日]|前天|[上下]个?(?:周|星期|礼拜)(?:[一二三四五六日天末])?
+    (?P<day>大?后天|(?<![说声证])明[天晚早日]|今晚|昨[天晚日]|前天|[上下]下?个?(?:周|星期|礼拜)(?:[一二三四五六日天末])?
         |(?<![0-9一两二三四五六每])(?:周|星期|礼拜)[一二三四五六日天末](?!次)|下个?月[初底中]?|月[底初](?=[前会到送])|下个?季度|[上下]半年
         |明年|年底
         |\b(?i:tomorrow|tonight|yesterday|last[ ]night|(?:this[ ]|next[ ]|the[ ])?weekend
@@ -118,8 +121,8 @@ _DAYS = r"""
 """
 _HOUR_WORDS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _TIMES = rf"""
-    (?<![0-9])(?<![0-9]:)(?P<H1>[0-9]{{1,2}}):(?P<M1>[0-5][0-9])(?::(?P<S1>[0-5][0-9])(?:\.[0-9]+)?)?
-        (?:[ ]?[aApP]\.?[mM]\b\.?|Z|\+[0-9]{{2}}:[0-9]{{2}}|(?(S1)-[0-9]{{2}}:[0-9]{{2}}|(?!)))?(?![0-9:])
+    (?<![0-9])(?:(?<![0-9]:)|(?<=[A-Z][0-9]:)|(?<=[A-Z][0-9]{{2}}:)|(?<=[A-Z][0-9]{{3}}:)|(?<=[A-Z][0-9]{{4}}:))(?P<H1>[0-9]{{1,2}}):(?P<M1>[0-5][0-9])(?::(?P<S1>[0-5][0-9])(?:\.[0-9]+)?)?
+        (?:[ ]?[aApP]\.?[mM]\b\.?|Z|\+[0-9]{{2}}:[0-9]{{2}}|(?(S1)-[0-9]{{2}}:[0-9]{{2}}|(?!)))?(?![0-9]|:[0-9]{{1,2}}(?![0-9.]))
   | (?<![0-9.])(?P<H2>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?[点时][ ]?
         (?P<M2>[0-9]{{1,2}}|[{_C}十]{{1,3}})[ ]?分(?!钟)
   | (?<![0-9.])(?:(?<=上午)|(?<=下午)|(?<=晚上)|(?<=今晚)|(?<=明晚)|(?<=早上)|(?<=清晨)|(?<=凌晨)|(?<=中午)
@@ -163,9 +166,9 @@ _HALVES = rf"""
     |(?:a[ ]|three[ ])?quarters?[ ]of[ ]an[ ](?P<quarterof>hour))\b
 """
 _CHINESE_TAIL = (
-    rf"(?P<cmore>[多几来余](?!少))?(?P<cspan>[ ]?(?:{_CHINESE_SPAN}|{_CHINESE_UNIT}))?"
+    rf"(?:个(?=[多几来余](?:小时|钟头|月|星期|礼拜)))?(?P<cmore>[多几来余](?!少))?(?:(?<=[多几来余])(?P<cbig>[万亿]))?(?P<cspan>[ ]?(?:{_CHINESE_SPAN}|{_CHINESE_UNIT}))?"
     rf"(?P<ctail>[ ]?(?:%|人民币|美元|美金|港元|欧元|日元|英镑|元|块|度|倍|折|岁|级|盒|瓶|片|粒|箱|层|楼|包|袋|杯|分贝|[个名位本辆间张台场架次](?!月|半|人)))?"
-    rf"(?:(?P<cjiao>[{_C}0-9])(?:[角毛](?:(?P<cfen>[{_C}0-9])分?)?|(?<=块[{_C}0-9])(?![十百千个只件])))?"
+    rf"(?:(?P<cjiao>[{_C}0-9])(?:[角毛](?:(?P<cfen>[{_C}0-9])分?)?|(?<=块[{_C}0-9])(?![十百千个只件盒瓶片张份位人斤袋箱本次天晚支条公])))?"
 )
 # Two ways and two reasons are words; two copies may be what nobody told.
 _NO_THINGS = (
@@ -174,7 +177,8 @@ _NO_THINGS = (
 )
 _NUMBERS = rf"""
     (?P<phone>(?<![0-9.])(?:[0-9]{{3,4}}(?:-[0-9]{{3,12}}){{2,8}}|\+[0-9]{{1,3}}(?:[ -][0-9]{{2,12}}){{1,8}}
-        |[0-9](?:-[0-9]){{3,12}})(?![0-9]))
+        |[0-9](?:-[0-9]){{3,12}}|1[3-9][0-9][ ][0-9]{{4}}[ ][0-9]{{4}}
+        |[0-9]{{3}}[ ][0-9]{{3}}[ -][0-9]{{4}}|[0-9]{{3,4}}-[0-9]{{4}}-[0-9]{{4}})(?![0-9]))
   | (?P<digits>(?<=[限是为选号])[{_C}](?:[、和][{_C}]){{1,6}}(?=[。,;\n]|$))
   | (?P<score>\b(?:{ENGLISH_WORDS}|[0-9]{{1,3}})-nil\b)
   | (?P<word>(?<![A-Za-z0-9_])(?!{_GLUED})(?=[0-9_.:-]{{0,80}}[A-Za-z_])(?=[A-Za-z_.:-]{{0,80}}[0-9])
@@ -193,7 +197,8 @@ PATTERN = re.compile(
     f"(?:{_START})(?:{'|'.join((_NO_FIGURES, _DATES, _DAYS, _HALVES, _TIMES, _SHARES, _NUMBERS))})",
     re.VERBOSE | re.MULTILINE,
 )
-DATES = range(1, 14)
+DATES = range(1, 15)
 HOURS = range(1, 12)
 RANGE = re.compile(r"\s*(?:[-–—~至到]|to|and)\s*")
+TIMES = re.compile(r"\s*[x×*]\s*")
 TOGETHER = re.compile(r"[ ]?(?:,|and|零|又)?[ ]?")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from worker.core.figure import At, Figure, Groups, Kind
-from worker.core.figureforms import DATES, FLAT, HOURS, PATTERN, RANGE, TOGETHER
+from worker.core.figureforms import DATES, FLAT, HOURS, PATTERN, RANGE, TIMES, TOGETHER
 from worker.core.measures import unit_of
 from worker.core.numerals import (
     CHINESE_DIGITS,
@@ -32,9 +32,10 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _QUARTERS = {"一": 1, "二": 2, "三": 3, "四": 4, "first": 1, "second": 2, "third": 3, "fourth": 4}
 _HOURS = {"一": 15, "三": 45, "半": 30}
 _SMALL_WORD = 12
-_SAYS = re.compile(r"\b(?:are|is|was|were|have|has|had|scored|got)[ ]$", re.IGNORECASE)
+_SAYS = re.compile(r"\b(?:by|are|is|was|were|have|has|had|scored|got)[ ]$", re.IGNORECASE)
 COUNTERS = frozenset("个名位本辆间张台场架次")
 _TWO_DIGITS = re.compile(r"[一二两三四五六七八九]{2}$")
+_AFTER_PART = re.compile(r"[ ]?[A-Za-z%\u3400-\u9fff:/]")
 _AFTER_A_SPAN = re.compile(r"[后内前之以多]|左右|的?时间")
 
 
@@ -53,10 +54,19 @@ def figures(text: str) -> list[Figure]:
             if TOGETHER.fullmatch(between) and _belongs(found[-1], figure):
                 found[-1] = _joined(found[-1], figure, flat)
                 continue
-            if RANGE.fullmatch(between):
+            if RANGE.fullmatch(between) and _is_range(found[-1], between, figure):
                 found[-1] = _sharing(found[-1], figure)
+            elif TIMES.fullmatch(between):
+                _share_sides(found, figure, flat)
         found.append(figure)
     return found
+
+
+def _is_range(first: Figure, between: str, second: Figure) -> bool:
+    """Whether "and" stands in a range: 14 and 530 g are no two weights."""
+    if between.strip() != "and" or not (first.values and second.values):
+        return True
+    return first.values[0] * 10 >= second.values[0]
 
 
 def _sharing(first: Figure, second: Figure) -> Figure:
@@ -75,9 +85,27 @@ def _sharing(first: Figure, second: Figure) -> Figure:
     )
 
 
+def _share_sides(found: list[Figure], last: Figure, flat: str) -> None:
+    """Of 45 x 30 x 20 cm all three are centimetres."""
+    if last.measure is None or last.measure[0] != "length":
+        return
+    for at in range(len(found) - 1, max(-1, len(found) - 3), -1):
+        following = found[at + 1].start if at + 1 < len(found) else last.start
+        if not TIMES.fullmatch(flat[found[at].end : following]):
+            return
+        found[at] = _sharing(found[at], last)
+
+
 def _minutes_after(first: Figure, second: Figure, flat: str) -> Figure:
     """After hours, 54 分 are minutes; alone they may be points."""
     is_hours = first.kind is Kind.DURATION and first.unit == 3600.0
+    is_bare = second.kind is Kind.NUMBER and second.measure is None and second.text.isdigit()
+    if first.kind is Kind.DURATION and first.unit in (60.0, 3600.0) and is_bare:
+        is_last = not _AFTER_PART.match(flat, second.end) and flat[first.end : second.start] == " "
+        if is_last and second.values[0] < 60:  # 6 minutes 40
+            return replace(
+                second, kind=Kind.DURATION, measure=unit_of("秒" if first.unit == 60.0 else "分")
+            )
     after = flat[second.end : second.end + 2]
     if not (is_hours and second.kind is Kind.NUMBER and after.lstrip().startswith("分")):
         return second
@@ -133,11 +161,19 @@ def _number(group: Groups, at: At) -> Figure | None:
     if digits.isdigit() and digits.startswith("0") and len(digits) > 3:
         return Figure(Kind.IDENTIFIER, *at)  # a code such as 000001, not the number one
     has_sign = bool((group["sign"] or "").strip())
-    word = group["scale"] or (has_sign and group["small"])  # $12m, but 12m is a length
+    more = bool(group["scale"]) and group["scale"].strip()[0] in "多余来"
+    word = (group["scale"] or "").strip().lstrip("多余来") or (
+        has_sign and group["small"]
+    )  # $12m, but 12m is a length
     scale = SCALES[word.strip().lower()] if word else 1.0
     values = tuple(value * scale for value in readings_of(digits))
     quantum = quantum_of(digits) * scale
+    if more:  # 1200多万
+        quantum = 0.9 * scale * 10 ** max(0, len(digits) - len(digits.rstrip("0")))
+        values = tuple(value + quantum / 1.8 for value in values)
     span = group["span"] or (group["small"] if not has_sign else None)
+    if span == "G" and digits in ("2", "3", "4", "5", "6"):
+        return None  # 5G is a network
     measure = unit_of(span.strip(" -").replace("° ", "°")) if span else None
     if span and measure is None:
         measure = _unit_in(span)
@@ -145,6 +181,8 @@ def _number(group: Groups, at: At) -> Figure | None:
     if measure is not None and measure[0] == "time":
         kind = Kind.DURATION
     money = has_sign or bool(group["coin"])
+    if not has_sign and (group["coin"] or "").strip().lower() in ("cent", "cents"):
+        values, quantum = tuple(value / 100 for value in values), quantum / 100
     return Figure(kind, *at, values, quantum, measure, scale=scale, money=money)
 
 
@@ -156,6 +194,8 @@ def _unit_in(span: str) -> tuple[str, float] | None:
 
 def _chinese(group: Groups, at: At, after: str) -> Figure | None:
     word, tail = group["chinese"], (group["ctail"] or "").strip()
+    if (group["cspan"] or "").strip() == "晚" and len(word) == 1:
+        return None  # 两晚, as 两个 is
     span, more = (group["cspan"] or "").strip(), group["cmore"]
     plain = all(c in CHINESE_DIGITS for c in word)
     # 一些, 两个, 三四天, 十分: words, not figures. With a unit they are meant.
@@ -174,10 +214,13 @@ def _chinese(group: Groups, at: At, after: str) -> Figure | None:
         return None  # 三四天
     if not plain and "点" not in word and _TWO_DIGITS.search(word):
         word, at = word[:-1], (at[0][: at[0].rindex(word[-1])], at[1], at[2] - 1)  # 二十八 一晚
+        span = tail = ""
     value, quantum = number_of(word)
     if more and "点" not in word:
         quantum = 0.9 * max(10.0 if word.endswith("十") else 1.0, last_unit_of(word))
         value += quantum / 1.8
+        big = {"万": 1e4, "亿": 1e8}.get(group["cbig"] or "", 1.0)
+        value, quantum = value * big, quantum * big
     if tail == "折":
         return Figure(Kind.PERCENT, *at, values=(10 * value,), quantum=quantum)
     if tail == "%":

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from worker.core.dating import Calendar
 from worker.core.figure import Figure
 from worker.core.figures import figures
 from worker.core.fitting import ToolWords, is_about, may_need_a_tool
@@ -83,16 +84,17 @@ def check(
     asked = figures(answer)
     if not asked:
         return GateVerdict()
-    known = Known(question)
+    calendar = Calendar(question)
     if now is not None:
-        known.today = now.date()
-        known.now = 3600.0 * now.hour + 60.0 * now.minute + now.second
+        calendar.today = now.date()
+        calendar.now = 3600.0 * now.hour + 60.0 * now.minute + now.second
+    known = Known(calendar)
     texts, notes = list(admissible), list(said)
     for text in texts:
         known.take(text, is_question=text == question)
     for text in notes:
         known.take(text, is_note=True)
-    known.settle([*texts, *notes], answer)
+    known.settle([*texts, *notes], answer, asked)
     found = Judge(answer, asked, known, set(counts)).invented()
     return GateVerdict(tuple(figure.text for figure in found), tuple(found))
 

@@ -2,31 +2,27 @@
 
 A figure is known if it stands in a text with values, in whatever form and unit; if it was reckoned
 from such; if it is quoted from a note on what is missing (and then it is no amount); or if it counts
-what was asked for. Days may be named by what they are from today.
+what was asked for. Dates and times are in the calendar.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
-from itertools import combinations
 
-from worker.core.daytimes import (
-    ENGLISH_DAYS,
-    RELATIVE,
-    clock_of,
-    plain_clock,
-    week_of,
-    weekday_of,
-)
+from worker.core import compounds
+from worker.core.comparing import has, tight
+from worker.core.dating import Calendar
 from worker.core.fields import place_of
 from worker.core.figure import Figure, Kind
 from worker.core.figures import figures
+from worker.core.inferring import Inferring, Spans, body_masses
 from worker.core.measures import base_value
-from worker.core.reckoning import ASKED, LOOSE_MAX, Operand, Reckoner
+from worker.core.moments import Date
+from worker.core.reckoning import LOOSE_MAX, Reckoner
+from worker.core.results import ASKED, Operand
+from worker.core.rows import Rows
 
 _CODE = re.compile(r"[0-9]{4,}")
 _CENTS = re.compile(r"(?:cents?|分|fen)[\"']?\s*[:=]\s*([0-9]{1,15})\b", re.IGNORECASE)
@@ -38,76 +34,85 @@ _TIMES = re.compile(
 _WORD_TIMES = dict(zip("两二三四五六七八九十", (2, 2, 3, 4, 5, 6, 7, 8, 9, 10), strict=True))
 _WORD_TIMES |= {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 _WORD_TIMES |= {"nine": 9, "ten": 10, "twelve": 12}
-_ONE_O_CLOCK = 13 * 3600.0  # in the afternoon
 _LIST = re.compile(r"\[([^\[\]{}]{1,400})\]")
-_PACE = re.compile(r"pace|split|lap|配速|用时|成绩")
-_OFFSET = re.compile(r"T[0-9:.]{5,12}[+-](0[0-9]|1[0-4]):?([0-5][0-9])")
 _HUNDRED = re.compile(r"[一每][ ]?(?:百|100)|(?:/|\bper )100\b|\ba hundred\b", re.IGNORECASE)
-_TIMES_MAX, _DATES_MAX, _CLOCKS_MAX = 6, 30, 20
+_TWICE = re.compile(
+    r"往返|来回|双程|一对|\b(?:round[- ]trip|return|both ways|twice|pair)\b", re.IGNORECASE
+)
+_TIMES_MAX = 6
 
 
 @dataclass(slots=True)
 class Known:
     """The figures that the model was told. Fill it with `take`, then `settle`, then ask."""
 
-    question: str = ""
-    today: date | None = None
-    now: float | None = None  # seconds of that day, UTC
+    calendar: Calendar = field(default_factory=Calendar)
     corpus: str = ""
+    digits: str = ""  # the same, for numbers of telephones: without what parts them
     numbers: list[float] = field(default_factory=list)
     quoted: list[float] = field(default_factory=list)  # of notes: never a price, never reckoned
     bare: list[float] = field(default_factory=list)  # told without a unit
     expected: dict[str | None, list[float]] = field(default_factory=dict)  # of these, by dimension
+    counted: list[float] = field(default_factory=list)  # told without a physical unit
     prices: list[float] = field(default_factory=list)
     shares: list[float] = field(default_factory=list)  # in percent
     amounts: dict[str, list[float]] = field(default_factory=dict)  # by dimension, in its base unit
     units: dict[str, set[float]] = field(default_factory=dict)  # by dimension, those that were used
-    spans: list[float] = field(default_factory=list)  # seconds between two times or dates
-    offsets: list[float] = field(default_factory=list)  # of local times from UTC, in seconds
     waits: list[float] = field(default_factory=list)  # seconds until a retry
-    dates: set[tuple[int | None, ...]] = field(default_factory=set)
-    years: set[int | None] = field(default_factory=set)  # of those dates
-    times: set[tuple[int | None, ...]] = field(default_factory=set)
-    counts_to_24: bool = False
-    clocks: set[float] = field(default_factory=set)  # seconds of the day
+    spans: Spans = field(default_factory=Spans)
     operands: list[Operand] = field(default_factory=list)
     runs: list[list[Operand]] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
+    asked: list[float] = field(default_factory=list)  # numbers of the question
     lengths: set[int] = field(default_factory=set)  # how many numbers a text holds
     records: set[int] = field(default_factory=set)  # and how many records
+    _small: tuple[float, ...] = ()
+    _totals: set[float] = field(default_factory=set)
     _counted: dict[tuple[float, int], int] = field(default_factory=dict)
     _reckoner: Reckoner | None = None
+
+    @property
+    def question(self) -> str:
+        """What was asked."""
+        return self.calendar.question
 
     # --- taking in -------------------------------------------------------------------------------
 
     def take(self, text: str, *, is_note: bool = False, is_question: bool = False) -> None:
         """Add the figures of a text: one with values, or one that only tells what is missing."""
         run: list[Operand] = []
-        for figure in figures(text):
-            if figure.kind is Kind.DATE:
-                self.dates.add(figure.parts)
-            elif figure.kind is Kind.TIME:
-                self.times.add(figure.parts)
-                self.clocks.add(clock_of(figure, text) or plain_clock(figure))
-            elif figure.kind is Kind.IDENTIFIER:
+        found = figures(text)
+        self.calendar.take(found, text)
+        for figure in found:
+            if figure.kind is Kind.IDENTIFIER:
                 codes = self.quoted if is_note else self.numbers
                 codes += [float(digits) for digits in _CODE.findall(figure.text)]
+            elif figure.kind in (Kind.DATE, Kind.TIME):
+                continue
             elif is_note:
                 self._take_note(figure)
             elif figure.values:
                 run += self._take_number(figure, text, is_question=is_question)
         if not is_note:
-            in_cents = [int(cents) / 100 for cents in _CENTS.findall(text)]
-            self.numbers += in_cents
-            self.prices += in_cents
-            if len(run) == 2:  # of two numbers in one text it is told how they differ
-                run = [Operand(each.value, each.tags | {f"~{len(self.runs)}"}) for each in run]
-            self.runs.append(run)
-            for hours, minutes in _OFFSET.findall(text):
-                self.offsets.append(3600.0 * int(hours) + 60.0 * int(minutes))
-            self.lengths.add(len(run))
-            self.lengths |= {listed[1].count(",") + 1 for listed in _LIST.finditer(text)}
-            self.records |= {text.count("{")} - {0, 1}
-            self._reckon_with(run)
+            self._take_run(run, text, is_question=is_question)
+
+    def _take_run(self, run: list[Operand], text: str, *, is_question: bool) -> None:
+        """Add the numbers of a text as what stands together."""
+        in_cents = [int(cents) / 100 for cents in _CENTS.findall(text)]
+        self.numbers += in_cents
+        self.prices += in_cents
+        if len(run) == 2:  # of two numbers in one text it is told how they differ
+            run = [Operand(each.value, each.tags | {f"~{len(self.runs)}"}) for each in run]
+        self.runs.append(run)
+        self.calendar.take_offsets(text)
+        self.lengths.add(len(run))
+        self.lengths |= {listed[1].count(",") + 1 for listed in _LIST.finditer(text)}
+        self.records |= {text.count("{")} - {0, 1}
+        self._reckon_with(run)
+        if is_question:
+            self.asked += [each.value for each in run]
+        else:
+            self.rows.take(text)
 
     def _take_note(self, figure: Figure) -> None:
         """What a note holds may be quoted; seconds may be told in minutes, and rounded up."""
@@ -122,10 +127,13 @@ class Known:
         place = place_of(figure, text, len(self.runs))
         if place.is_name:
             self.numbers += figure.values
+            self.counted += figure.values
             return
         for value in figure.values:
             told = list(dict.fromkeys((value, value * place.scale)))
             self.numbers += told
+            if figure.measure is None and figure.kind is Kind.NUMBER:
+                self.counted += told
             if place.is_share:
                 self.numbers.append(value / 100)
                 self.shares.append(value)
@@ -157,34 +165,47 @@ class Known:
             else:
                 self.operands[at] = Operand(each.value, self.operands[at].tags | each.tags)
 
-    def settle(self, texts: Sequence[str], answer: str) -> None:
-        """Put everything in order; `texts` are all that was taken, `answer` what is asked of."""
-        self.corpus = tight("\n".join(texts))
-        for told in (self.numbers, self.quoted, self.bare, self.prices, self.shares, self.waits):
+    def settle(self, texts: Sequence[str], answer: str, asked: Sequence[Figure]) -> None:
+        """Put everything in order for an answer with these figures; `texts` are all taken."""
+        self.corpus = self.calendar.corpus = tight("\n".join(texts))
+        self.digits = re.sub(r"(?<=[0-9])[-](?=[0-9])", "", self.corpus)
+        self.counted += self.quoted
+        plain = (self.numbers, self.quoted, self.bare, self.prices, self.shares, self.waits)
+        for told in (self.counted, *plain):
             told.sort()
-        self._add_relative_days()
-        self.years = {told[0] for told in self.dates if told[0]}
-        self.spans = sorted([*self._between_times(), *self._between_dates(), *self.offsets])
-        self.counts_to_24 = any(each >= _ONE_O_CLOCK for each in self.clocks)
-        self._add_ends()
-        self._add_speeds()
+        self.calendar.settle()
+        inferring = Inferring(self.calendar, self.amounts, self.rows, self.numbers)
+        self.spans = inferring.spans(texts, answer, asked)
+        if "BMI" in answer.upper():
+            self.numbers = sorted([*self.numbers, *body_masses(self.amounts)])
         for values in (*self.amounts.values(), *self.expected.values()):
             values.sort()
+        self.calendar.ages = self.amounts.get("time", [])
         self.operands = self.operands[:LOOSE_MAX]
-        self._small = tuple(n for n in _times_in(f"{self.question}\n{answer}") if n > 1)
-        if "斤" in answer:
-            self._small += (2.0,)  # a 斤 is half a kilogram
-        if _HUNDRED.search(answer):
-            self._small += (100.0,)
+        self._small = self._small_in(answer)
         self._reckoner = None
+
+    def _small_in(self, answer: str) -> tuple[float, ...]:
+        """How many times something may be taken: 两人, a return ticket, per hundred."""
+        small = [n for n in _times_in(f"{self.question}\n{answer}") if n > 1]
+        if "斤" in answer:
+            small.append(2.0)  # a 斤 is half a kilogram
+        if _TWICE.search(answer):
+            small.append(2.0)
+        small += [float(n) for n in sorted(self.rows.list_lengths - {0, 1})[:2]]
+        if _HUNDRED.search(answer):
+            small.append(100.0)
+        return tuple(small)
 
     def reckon_also_with(self, derived: Iterable[Operand]) -> None:
         """Take figures of the answer that were reckoned themselves."""
         told = {each.value for each in self.operands}
         fresh = [each for each in derived if each.value not in told]
         self.operands[:0] = fresh
-        self.numbers = sorted([*self.numbers, *(each.value for each in fresh)])
-        self.prices = sorted([*self.prices, *(each.value for each in fresh)])
+        values = [each.value for each in fresh]
+        self.numbers = sorted([*self.numbers, *values])
+        self.counted = sorted([*self.counted, *values])
+        self.prices = sorted([*self.prices, *values])
         self._reckoner = None
 
     @property
@@ -192,73 +213,39 @@ class Known:
         """Everything that follows from what was told."""
         if self._reckoner is None:
             asked = _times_in(self.question)
-            self._reckoner = Reckoner(self.operands, self.runs, self._small, asked)
+            self._reckoner = Reckoner(
+                self.operands, [*self.runs, *self._columns()], self._small, asked
+            )
+            records = self.rows.records
+            years = [s / 31_557_600 for s in self.amounts.get("time", ()) if s >= 31_557_600]
+            sums = [each.value for each in self.operands if each.value >= 100]
+            totals = list(compounds.totals(list(self.rows.columns.values())))
+            self._reckoner.add_compounds(
+                [n for record in records for n in compounds.amounts(record)],
+                [n for record in records for n in compounds.changes(record)],
+                [*totals, *compounds.interest(sums, self.shares, [1.0, *years])],
+            )
+            self.operands += [Operand(n, frozenset({"="})) for n in totals if n not in self._totals]
+            self._totals |= set(totals)
         return self._reckoner
 
-    _small: tuple[float, ...] = ()
-
-    def _add_relative_days(self) -> None:
-        # Asked about 明天, an honest answer names the day after the one that a tool told.
-        question = self.question.lower()
-        days = {offset for word, offset in RELATIVE.items() if word in question}
-        for told in self._whole_dates():
-            for offset in days:
-                other = told + timedelta(days=offset)
-                self.dates.add((other.year, other.month, other.day))
-
-    def _add_speeds(self) -> None:
-        """So many kilometres in so many hours, in km/h."""
-        for metres in self.amounts.get("length", ())[:_TIMES_MAX]:
-            for seconds in self.amounts.get("time", ())[:_TIMES_MAX]:
-                if seconds > 0:
-                    self.amounts.setdefault("speed", []).append(3.6 * metres / seconds)
-
-    def _add_ends(self) -> None:
-        """When something is over that begins at a time and lasts so long."""
-        lasting = sorted({s for s in self.amounts.get("time", ()) if 60 <= s < 86_400})
-        for clock in sorted(self.clocks)[:_CLOCKS_MAX]:
-            for seconds in lasting[:_CLOCKS_MAX]:
-                minutes = round((clock + seconds) / 60)
-                self.times.add((minutes // 60 % 12, minutes % 60, None))
-                self.clocks.add(minutes % 1440 * 60.0)
-
-    def _whole_dates(self) -> list[date]:
-        found = []
-        for year, month, day in self.dates:
-            if year and month and day and month > 0:
-                try:
-                    found.append(date(year, month, day))
-                except ValueError:
-                    continue
-        return sorted(found)[:_DATES_MAX]
-
-    def _between_times(self) -> Iterator[float]:
-        """Seconds from one time of the day to another, or to the next day's."""
-        clocks = sorted(self.clocks)[:_CLOCKS_MAX]
-        if self.now is not None:
-            for clock in clocks:
-                yield abs(self.now - clock)  # so long ago
-        is_pace = _PACE.search(self.corpus) is not None
-        for early, late in combinations(clocks, 2):
-            yield late - early
-            yield 86_400.0 - (late - early)
-            if is_pace:
-                yield (late - early) / 60  # 5:38 is minutes and seconds
-
-    def _between_dates(self) -> Iterator[float]:
-        days = self._whole_dates()
-        if self.today is not None:
-            days.append(self.today)
-            for year in {int(n) for n in self.numbers if n in range(1900, self.today.year)}:
-                yield (self.today.year - year) * 365.25 * 86_400.0
-        for one, other in combinations(days, 2):
-            yield abs((other - one).days) * 86_400.0
+    def _columns(self) -> Iterator[list[Operand]]:
+        """The numbers of one field in all records, each with its words."""
+        tags = {each.value: each.tags for each in self.operands}
+        for name, values in self.rows.columns.items():
+            if len(values) > 1:
+                column = frozenset({f"~{name}"})
+                yield [Operand(n, tags.get(abs(n), frozenset()) | column) for n in values]
 
     # --- asking ----------------------------------------------------------------------------------
 
     def has_number(self, value: float, tolerance: float) -> bool:
         """Whether a number near enough was told."""
         return has(self.numbers, value, tolerance)
+
+    def has_counted(self, value: float, tolerance: float) -> bool:
+        """Whether it was told as a number of things: 4 kg are no 4 pills."""
+        return has(self.counted, value, tolerance)
 
     def has_expected(self, dimension: str, value: float, tolerance: float) -> bool:
         """Whether it was told without a unit, and nothing says that it is of another dimension."""
@@ -272,6 +259,16 @@ class Known:
         """Whether it was told in percent, or as a number that may well be meant in percent."""
         return has(self.shares, value, tolerance)
 
+    def is_common(self, figure: Figure) -> bool:
+        """Whether everybody knows it: a marathon has 42.195 km."""
+        if figure.measure is None or figure.measure[0] != "length":
+            return False
+        words = self.corpus + tight(self.question)
+        slack = figure.quantum * figure.unit / 2 + 0.6
+        whole = figure.values[0] * figure.unit
+        is_marathon = "marathon" in words or "马拉松" in words
+        return is_marathon and min(abs(whole - 42_195), abs(whole - 21_097.5)) <= slack
+
     def has_note(self, value: float) -> bool:
         """Whether a note on what is missing holds this number."""
         return has(self.quoted, value, 0.0)
@@ -280,77 +277,12 @@ class Known:
         """Whether so much of something was told, in whatever unit."""
         return has(self.amounts.get(dimension, []), base, tolerance)
 
-    def has_date(self, said: tuple[int | None, ...]) -> bool:
-        """Whether nothing is said that was not told, the year apart: it may be added to 12月2日."""
-        if any(_same_date(said, told) for told in self.dates):
+    def has_date(self, said: Date) -> bool:
+        """Whether nothing is said that was not told; a year may be told as a number."""
+        if self.calendar.has_date(said):
             return True
         alone = said[1:] == (None, None)
         return alone and self.has_number(float(said[0] or 0), 0.0)
-
-    def has_day_of_month(self, day: float) -> bool:
-        """Whether a date with this day was told."""
-        return any(told[2] == day for told in self.dates)
-
-    def has_time(self, said: tuple[int | None, ...], *, clock: float | None = None) -> bool:
-        """Whether this time of the day was told; seconds may be left out.
-
-        `clock` are the seconds of the day where the half of the day is said, too. It has to be the
-        one told, if the texts count the hours to 24.
-        """
-        if clock is not None and self.counts_to_24:
-            return clock in self.clocks
-        return any(
-            said[:2] == told[:2] and (said[2] is None or said[2] == told[2]) for told in self.times
-        )
-
-    def has_day(self, name: str, *, is_now: bool = False) -> bool:
-        """Whether a day by its name is one that was told; `is_now` says that it is to be today."""
-        word = name.lower()
-        if tight(word) in self.corpus or tight(word) in tight(self.question):
-            return True
-        weekday, week = weekday_of(word), week_of(word)
-        if week is not None and self.today is not None:
-            return self._is_in_week(week, weekday)
-        if weekday is not None:
-            if is_now and self.today is not None and self.today.weekday() == weekday:
-                return True
-            english = ENGLISH_DAYS[weekday]
-            told = any(day.weekday() == weekday for day in self._whole_dates())
-            return told or re.search(rf"(?:\b|_){english}(?:\b|_)", self.corpus) is not None
-        offset = next((n for start, n in RELATIVE.items() if word.startswith(start)), None)
-        if offset is not None and self._is_age(-offset):
-            return True
-        if offset is None or self.today is None:
-            return offset is not None and offset <= 0 and bool(self.dates)
-        # Where it is still the day before, or the next one already, nobody knows.
-        near = [self.today + timedelta(days=offset + n) for n in (-1, 0, 1)]
-        near = near[:2] if offset < 0 else near[1:]
-        return any((day.year, day.month, day.day) in self.dates for day in near)
-
-    def _is_in_week(self, week: int, weekday: int | None) -> bool:
-        """Whether a date of that week was told: 0 is this one."""
-        assert self.today is not None
-        monday = self.today - timedelta(days=self.today.weekday()) + timedelta(weeks=week)
-        return any(
-            (day - monday).days in range(7) and weekday in (None, day.weekday())
-            for day in self._whole_dates()
-        )
-
-    def _is_age(self, days: int) -> bool:
-        """Whether a value is told to be about so many days old: 昨天的数据."""
-        return days > 0 and has(self.amounts.get("time", []), 86_400.0 * days, 43_200.0)
-
-
-def has(numbers: list[float], value: float, tolerance: float) -> bool:
-    """Whether a sorted list holds a number that is near enough."""
-    slack = abs(tolerance) + 1e-9 * max(1.0, abs(value))
-    at = bisect_left(numbers, value - slack)
-    return at < len(numbers) and numbers[at] <= value + slack
-
-
-def tight(text: str) -> str:
-    """A text for comparing: iPhone15 is iPhone 15."""
-    return "".join(text.split()).casefold()
 
 
 def _times_in(text: str) -> tuple[float, ...]:
@@ -359,27 +291,3 @@ def _times_in(text: str) -> tuple[float, ...]:
         word = next(filter(None, match.groups())).lower()
         found[float(_WORD_TIMES.get(word) or word)] = None
     return tuple(found)[:_TIMES_MAX]
-
-
-def _same_date(said: tuple[int | None, ...], told: tuple[int | None, ...]) -> bool:
-    if told[0] is not None and said[0] is not None and said[0] != told[0]:
-        return False
-    if _same_quarter(said[1], told[1]) and said[2] is None:
-        return True
-    day_first = (said[0], said[2], said[1])
-    return any(
-        all(mine is None or mine == theirs for mine, theirs in zip(way[1:], told[1:], strict=True))
-        and (way[1:] != (None, None) or way[0] == told[0])
-        for way in (said, day_first)
-    )
-
-
-def _same_quarter(said: int | None, told: int | None) -> bool:
-    """A quarter (a negative month) holds its three months."""
-    if said is None or told is None or (said > 0 and told > 0):
-        return False
-    return _quarter(said) == _quarter(told)
-
-
-def _quarter(month: int) -> int:
-    return -month if month < 0 else (month + 2) // 3

@@ -65,6 +65,11 @@ def english_number_of(words: str) -> float:
     return total + section
 
 
+def int_of(word: str) -> int:
+    """The value of digits or of English words for a whole number."""
+    return int(word) if word.isdigit() else int(english_number_of(word))
+
+
 def number_of(word: str) -> tuple[float, float]:
     """The value of a numeral, Chinese or Arabic, and the worth of its last digit."""
     if word[0].isascii():

@@ -25,7 +25,7 @@ def share_of(group: Groups, at: At) -> Figure | None:
         more = group["tenths2"]
         extra = 0.0 if not more else 5.0 if more == "半" else read(more)[0]
         value = 10 * read(group["tenths"])[0] + extra
-        return Figure(Kind.PERCENT, *at, values=(value,), quantum=1.0 if more else 10.0)
+        return Figure(Kind.PERCENT, *at, values=(value,), quantum=1.1 if more else 10.0)
     if group["onein"]:
         word = group["onein"]
         count = float(word) if word.isdigit() else english_number_of(word)

@@ -14,10 +14,13 @@ ABOUT_BEFORE = re.compile(
 )
 MORE_BEFORE = re.compile(
     r"(?:近|接近|超过?|逾|不到|不足|多于|大于|上|\b(?:nearly|almost|over|under|above|below|more than|less than|up to"
-    r"|at least))[^0-9,.;。,]{0,4}$",
+    r"|at least|between|past|beyond|both exceed))[^0-9,.;。,]{0,4}$",
     re.IGNORECASE,
 )
 ABOUT_AFTER = re.compile(r"[ ]?(?:左右|上下|多|余|以上|以下|出头|or so\b|ish\b|-ish\b)")
+MORE_AFTER = re.compile(
+    r"[ ]?(?:[个名分元块岁名人次%]|分钟|小时|公里|percent)?[ ]?(?:以上|以下|出头|多|余)"
+)
 COUNTED = re.compile(
     r"[ ]?(?:[个项条只支笔次家款种类部份件台点步轮则样处]|/[ ]?[0-9]"
     r"|(?:of|out of|more|other|further|missing|remaining|requested|available|tools?|results?|items?|values?|quotes?|questions?"
@@ -46,21 +49,22 @@ MISSING = re.compile(
     re.IGNORECASE,
 )
 RATE = re.compile(
-    r"每|合(?=[ 0-9约])|可买|能买|相当于|平均|均价|人均|单价|一(?:[斤份件股次张]|公斤|个(?!半))|/|÷"
+    r"每|\b(?:one|a|1) [a-z]+(?: of [a-z]+)? (?:is|costs|weighs|covers)\b|\btimes\b|合(?=[ 0-9约])|可买|能买|相当于|平均|均价|均[约为]?[0-9]|年均|月均|日均|人均|单价|一(?:[斤份件股次张]|公斤|个(?!半))|/|÷"
     r"|\b(?:per|each|average[sd]?|apiece|a (?:head|piece|month|year|week|day|game|click|share|unit|gb)|works out)\b",
     re.IGNORECASE,
 )
 YEARLY = re.compile(r"每年|一年|年费|全年|年度|\b(?:year|yearly|annual(?:ly)?)\b", re.IGNORECASE)
 POINTS = re.compile(r"[ ]?(?:points?\b|个?点(?!半|[0-9]))", re.IGNORECASE)
 COMPARED = re.compile(
-    r"占|比|其中|增|涨|跌|降(?![水雨雪])|上升|高出|低于|差|贵|便宜|剩|余下|用了|用掉|完成|达成|相当于|[0-9]的"
+    r"占|(?<!概)率|省|超|(?<!最)[低高]|快|慢|达|成|的[ ]?(?=[0-9])|平均|\baverag|\bin (?:every )?(?:[0-9]|three|four|five|ten|twenty)|比|其中|增|涨|跌|降(?![水雨雪])|上升|差|贵|便宜|剩|余下|用了|用掉|完成|达成|相当于|[0-9]的"
     r"|\b(?:of|than|up|down|more|less|share|used?|grew|growth|rose|fell|drop|dearer|cheaper|left|spare|free|remain(?:s|ing)?"
-    r"|succeed|i\.e)",
+    r"|succeed|i\.e|sav(?:e|es|ed|ing)|tops?|beats?|ahead|behind|short|by|passed)",
     re.IGNORECASE,
 )
 TO_AN_HOUR = re.compile(r"[ ]?(?:to|[-–至到])[ ]?[0-9]")
 NOW = re.compile(r"今天|现在|\b(?:today|now|it's|it is)\b", re.IGNORECASE)
 MONTHLY = re.compile(r"每月|一个月|月均|\b(?:a month|per month|monthly)\b", re.IGNORECASE)
+DAILY = re.compile(r"每天|每日|日均|一天|\b(?:a day|per day|daily)\b", re.IGNORECASE)
 OCLOCK = re.compile(
     r"(?:\b(?:from|at|to|until|till|by|before|after|between|and|opens|closes)|[-–至到])[ ]?$",
     re.IGNORECASE,
@@ -74,3 +78,55 @@ IS_WORTH = re.compile(
     r"^[^,;.\u3002\uff0c\uff1b]*(?:=|≈|约|合|换|兑|为|需|要|\b(?:is|are|equals?|comes?|costs?|buys?|gets?)\b)"
     r"[^,;.\u3002\uff0c\uff1b]*$"
 )
+FULL_STOP = re.compile(rf"[。!?\uff01\uff1f\n]|{STOP}")
+TABLE_HEAD = re.compile(r"^\|[^\n]{0,300}", re.MULTILINE)
+NEIGHBOUR = re.compile(
+    r"次日|翌日|第二天|节后|之后|当天|前一天|后一天|\b(?:next|following|after|previous|day before)\b"
+)
+LASTING = re.compile(
+    r"每公里|配速|用时|历时|共用|/[ ]?(?:km|mi)\b|剩|\b(?:per|pace|took|takes|in|left|under|over|remaining)\b",
+    re.IGNORECASE,
+)
+GAP = re.compile(
+    r"剩|余|空|差|少|多|比|贵|便宜|亏|赚|盈|远|还有|近(?=[ ]?[0-9一二两三四五六七八九十])|(?<!最)[高低]|长|短|快|慢|早|晚|领先|落后|超|欠|缺|省"
+    r"|\b(?:left|remain(?:s|ing)?|free|more|less|fewer|below|above|short|over|under|slower|faster"
+    r"|behind|ahead|leads?|up|down|higher|lower|longer|shorter|to spare|spare|open|missing|heavier|lighter"
+    r"|cheaper|dearer|exceeds?|than)\b",
+    re.IGNORECASE,
+)
+OF_TWO_SHARES = re.compile(
+    r"平均|均|相差|差|合计|一共|比|\b(?:averag\w*|mean|together|than|by|total|combined|both|difference|gap)\b",
+    re.IGNORECASE,
+)
+LABEL = re.compile(
+    r"\b(?!(?:Step|Option|Part|Item|Tool|Result|Question|Attempt|Source|All|Only|Of|The|About)\b)"
+    r"(?:[A-Z][a-z]{3,}|gate|platform|room|floor|dock|lane|track|zone|aisle)[ ]$"
+)
+AVERAGE = re.compile(
+    r"平均|\baverag|\bmean\b|\ba (?:day|week|month)\b|每天|每周|日均", re.IGNORECASE
+)
+TAIL = re.compile(r"尾号|末尾|\b(?:ending|ends) (?:in|with)|\blast \w+ digits\b", re.IGNORECASE)
+PER_UNIT = re.compile(
+    r"每个?小时|一个?小时|每分钟|\b(?:an|per|every|each) (?:hour|minute)\b", re.IGNORECASE
+)
+_FEW = "[0-9]{1,3}|one|two|three|four|five|six|seven|eight|nine|ten"
+OUT_OF = re.compile(rf"\b({_FEW}) (?:out )?of (?:the )?({_FEW})\b", re.IGNORECASE)
+LETTERED = re.compile(r"[A-Za-z]{1,3}([0-9]{1,3}\.[0-9]{1,2})$")
+COUNTED_THING = re.compile(r"[片粒盒瓶层楼本辆间张台场架次只件包袋杯箱]$")
+OPERATED = re.compile(
+    GAP.pattern
+    + r"|"
+    + RATE.pattern
+    + r"|"
+    + YEARLY.pattern
+    + r"|各|往返|来回|[要需](?=[ ]?[0-9一二两三四五六七八九十])|共|合计|总|加|减|乘|和|全部|计|相当|折合|等于|即|也就是|[+×*÷/=−→]|[0-9] - [0-9]|平均|够"
+    r"|\b(?:(?:sub)?total|points|by|together|sum|all|altogether|both|combined|in all|add(?:s|ed)? up|makes?|i\.e\.|that's|that is|so|times"
+    r"|plus|minus|average|equals?|double[ds]?|half|twice|two|three|four|enough|need(?:s|ed)?|would|comes? to|per)\b"
+    r"|[两二三四五六][位人个张份次盒晚]",
+    re.IGNORECASE,
+)
+SINCE = re.compile(
+    r"前|已|现在|到此刻|还有|剩|过去|至今|刚|\b(?:ago|since|until|left|from now|so far|now|in)\b",
+    re.IGNORECASE,
+)
+FROM = re.compile(r"\b(?:from|of|over|across|in|for|all)[ ]$", re.IGNORECASE)
