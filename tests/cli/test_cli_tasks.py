@@ -21,6 +21,12 @@ from worker.store import open_store
 from worker.store.port import SessionClaim
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever follows a task looks for news every moment."""
+    monkeypatch.setattr("worker.web.stream.POLL_SECONDS", 0.02)
+
+
 class Engine:
     """The files the commands work on, opened the way a worker would."""
 

@@ -6,8 +6,9 @@ import asyncio
 import json
 import shutil
 import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,10 @@ class Peer:
         )
         reply.raise_for_status()
 
+    async def reset(self) -> None:
+        """Have it forget whatever it was told, and whatever it has seen."""
+        (await self._http.post(self.address + "/_llmock/reset", content=b"")).raise_for_status()
+
     async def verdict(self) -> dict[str, Any]:
         """Ask what it thinks of its client."""
         reply = await self._http.get(self.address + "/_llmock/verdict")
@@ -48,34 +53,39 @@ class Peer:
         return graded
 
 
-@pytest.fixture
-async def peer(need) -> AsyncIterator[Peer]:
-    """A fresh peer in a process of its own."""
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where a peer listens that has a process of its own, which takes a second to start."""
     command = shutil.which("llmock", path=str(Path(sys.executable).parent))
-    need(command, "llmock is not installed")
-    assert command is not None
+    if command is None:
+        yield ""
+        return
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(
-        *(command, "serve", "--host", "127.0.0.1", "--port", str(port)),
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    words = [command, "serve", "--host", "127.0.0.1", "--port", str(port)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, **quiet) as process:
+        yield f"http://127.0.0.1:{port}"
+        process.terminate()
+
+
+@pytest.fixture
+async def peer(address, need) -> AsyncIterator[Peer]:
+    """The peer, as if it had just been started."""
+    need(address, "llmock is not installed")
     http = HttpClient()
-    peer = Peer(f"http://127.0.0.1:{port}", http)
+    peer = Peer(address, http)
     try:
         async with asyncio.timeout(30):
             while True:
                 try:
-                    await peer.verdict()
+                    await peer.reset()
                     break
                 except AttemptFailed:
                     await asyncio.sleep(0.05)
         yield peer
     finally:
         await http.aclose()
-        process.terminate()
-        await process.wait()
 
 
 @pytest.mark.parametrize("stream", [False, True])

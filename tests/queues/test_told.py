@@ -23,7 +23,7 @@ from worker.store.mailbox import Expectation
 from worker.store.memory import MemoryBase, MemoryStore
 from worker.store.port import SessionClaim, Turn
 from worker.store.told import TelledStore
-from worker.telemetry.signals import QueueCall, RunTakenOver, StoreCall, WriteFenced
+from worker.telemetry.signals import QueueCall, RunTakenOver, StepUpdated, StoreCall, WriteFenced
 from worker.telemetry.tell import Telemetry
 
 
@@ -192,6 +192,15 @@ async def test_sessions_are_told(ears: Ears) -> None:
         ("lock_session", "conflict", False),
         ("finish", None, False),
     ]
+
+
+async def test_a_result_without_a_run_is_told_as_the_end(ears: Ears) -> None:
+    """Who waits for a task that was refused or cancelled hears of its end, once."""
+    store = TelledStore(MemoryStore(), Telemetry([ears]))
+    for _ in range(2):
+        await store.put_result(Result(task_id="t", status="rejected"))
+
+    assert ears.signals == [StepUpdated("t", 0, "", is_final=True)]
 
 
 async def test_mail_is_told(ears: Ears) -> None:

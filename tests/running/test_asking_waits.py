@@ -18,6 +18,12 @@ from worker.web.stream import follow
 TASK = Task("t", "refund CN1")
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Whoever waits looks for news every moment."""
+    monkeypatch.setattr("worker.foreground._NEWS_SECONDS", 0.02)
+
+
 async def test_it_goes_on_when_somebody_decides(start):
     """Wherever that is done; the run is told to whoever asked for it once it waits."""
     made, told = [], []

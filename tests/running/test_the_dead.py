@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
 
+from tests.running.waits import until
 from worker.consuming import housekeeping
 from worker.core.errors import QueueFull, QueueUnavailable
 from worker.model.scripted import answer
@@ -38,12 +38,11 @@ async def begin(queue, *names, lease_seconds):
 async def test_the_dead_are_answered_for_at_once(start, no_sweep, tmp_path):
     """Results are there and published as soon as a claim has given the tasks up, not with a sweep."""
     url = f"sqlite:///{tmp_path}/tasks.db"
-    other = open_queue(url)
-    await begin(other, "a", "b", lease_seconds=1.5)  # and nobody will renew it
+    other = open_queue(f"{url}?synchronous=off")  # with connections of its own, like a process
+    leases = await begin(other, "a", "b", lease_seconds=60)
     async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
-        async with asyncio.timeout(5):
-            while worker.housekeeper._dead_seen < 0:  # noqa: ASYNC110  (no signal of a sweep)
-                await asyncio.sleep(0.01)
+        await until(lambda: worker.housekeeper._dead_seen >= 0)
+        await other.extend_many(leases, lease_seconds=0.05)  # and nobody will renew them
         results = [await worker.result(name, wait_seconds=5) for name in ("a", "b")]
         heard = await other.sibling("answers").claim(
             owner="me", lease_seconds=5, wait_seconds=5, limit=5
@@ -70,17 +69,18 @@ async def test_an_outage_while_the_dead_are_answered_for_is_told(
     other = open_queue(url)
     leases = await begin(other, "a", "b", lease_seconds=60)
     async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
-        async with asyncio.timeout(5):
-            while worker.housekeeper._dead_seen < 0:  # noqa: ASYNC110  (no signal of a sweep)
-                await asyncio.sleep(0.01)
+        await until(lambda: worker.housekeeper._dead_seen >= 0)
         for lease in leases:
             await other.dead_letter(lease, reason="by hand")
-        for name in ("a", "b"):
-            worker.housekeeper.dead_told(name)
-            result = await worker.result(name, wait_seconds=0.5 if name == "a" else 5)
+        worker.housekeeper.dead_told("a")
+        await until(lambda: worker.ears.of(QueueFailed))
+        unanswered = await worker.result("a")
+        worker.housekeeper.dead_told("b")
+        result = await worker.result("b", wait_seconds=5)
     await other.close()
 
     assert [told.error for told in worker.ears.of(QueueFailed)] == ["away"]
+    assert unanswered is None
     assert (result.task_id, result.status) == ("b", "error")
 
 
@@ -88,9 +88,13 @@ async def test_what_nobody_answered_for_is_found_by_the_sweep(start, no_sweep, t
     """A worker that died between giving a task up and answering for it: the next one answers."""
     url = f"sqlite:///{tmp_path}/tasks.db"
     dying = open_queue(url, max_deliveries=1)
-    await begin(dying, "a", lease_seconds=0.3)
-    assert await dying.claim(owner="w", lease_seconds=5, wait_seconds=0.6) == []
-    assert await dying.state("a") == "dead"
+    await begin(dying, "a", lease_seconds=0.05)
+
+    async def is_given_up():
+        assert await dying.claim(owner="w", lease_seconds=5, wait_seconds=0) == []
+        return await dying.state("a") == "dead"
+
+    await until(is_given_up)
     await dying.close()
     async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
         result = await worker.result("a", wait_seconds=5)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tidy.sources import forget
+
 HERE = Path(__file__).parent
 
 
@@ -14,3 +16,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.xdist_group("tidy"))
+
+
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Forget the sources after the last test of this folder."""
+    if nextitem is None or not nextitem.path.is_relative_to(HERE):
+        forget()

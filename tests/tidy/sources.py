@@ -108,14 +108,30 @@ def _imports(path: Path, body: list[ast.stmt], *, at_start: bool) -> Iterator[Im
         for name in _names(path, node):
             yield Import(path=path, line=node.lineno, name=name, at_start=at_start)
         lazy = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or _is_for_types(node)
-        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
-        inner += [
-            statement
-            for child in ast.iter_child_nodes(node)
-            if isinstance(child, (ast.ExceptHandler, ast.match_case))
-            for statement in child.body
-        ]
-        yield from _imports(path, inner, at_start=at_start and not lazy)
+        yield from _imports(path, _statements_in(node), at_start=at_start and not lazy)
+
+
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a file's syntax tree: to walk it takes longer than to look at them."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+def forget() -> None:
+    """Let the trees go: a million nodes would slow the collector down for all that comes after."""
+    for kept in (text_of, tree_of, nodes_of, functions_of):
+        kept.cache_clear()
+
+
+def _statements_in(node: ast.AST) -> list[ast.stmt]:
+    """Return the statements directly below a node; below expressions there are none."""
+    found: list[ast.stmt] = []
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        found += block if isinstance(block, list) else []  # a lambda's body is an expression
+    for name in ("handlers", "cases"):
+        found += [inner for block in getattr(node, name, ()) for inner in block.body]
+    return found
 
 
 def _names(path: Path, node: ast.stmt) -> list[str]:
@@ -153,13 +169,14 @@ class Function:
         return (self.node.end_lineno or self.node.lineno) - self.node.lineno + 1
 
 
-def functions_of(path: Path) -> list[Function]:
+@functools.cache
+def functions_of(path: Path) -> tuple[Function, ...]:
     """Return all functions of a file, however deep."""
-    return list(_functions(path, tree_of(path), ""))
+    return tuple(_functions(path, tree_of(path), ""))
 
 
 def _functions(path: Path, parent: ast.AST, owner: str) -> Iterator[Function]:
-    for node in ast.iter_child_nodes(parent):
+    for node in _statements_in(parent):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield Function(path=path, node=node, owner=owner)
             yield from _functions(path, node, node.name)

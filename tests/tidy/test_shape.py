@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import statistics
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from tests.tidy.sources import (
     PACKAGES,
     functions_of,
+    nodes_of,
     part_of,
     python_files,
     text_of,
@@ -25,7 +25,6 @@ FILE_LINES_MAX = 400
 VAGUE_NAMES = {"base", "common", "helpers", "manager", "misc", "util", "utils"}
 
 
-@functools.cache
 def all_functions():
     """Every function of the repository; not at import, which every process of a test run does."""
     return [function for path in python_files() for function in functions_of(path)]
@@ -142,7 +141,7 @@ def protocol_methods() -> set[str]:
     return {
         method.name
         for path in python_files("worker")
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ClassDef)
         and any("Protocol" in ast.unparse(base) for base in node.bases)
         for method in node.body

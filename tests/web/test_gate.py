@@ -10,7 +10,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from tests.web.house import House
+from tests.web.house import House, leave_at_once
 from worker.core.errors import ConfigError
 from worker.web import server as server_module
 from worker.web.api import routes_of
@@ -27,8 +27,9 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_every_route_wants_the_token(method, path):
+async def test_every_route_wants_the_token(monkeypatch, method, path):
     """With a token set, no route answers without it, with a wrong one, or with half of it."""
+    leave_at_once(monkeypatch)
     house = House()
     house.server = ApiServer("127.0.0.1", 0, parts=replace(house.parts, token=TOKEN))
     await house.server.start()

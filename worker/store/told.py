@@ -28,7 +28,7 @@ from worker.store.port import (
     Turn,
 )
 from worker.store.told_mail import TelledMailbox
-from worker.telemetry.signals import RunTakenOver, StoreCall, WriteFenced
+from worker.telemetry.signals import RunTakenOver, StepUpdated, StoreCall, WriteFenced
 from worker.telemetry.tell import Telemetry
 
 
@@ -106,9 +106,12 @@ class TelledStore:
             call.size_bytes = _size(run, turn)
 
     async def put_result(self, result: Result) -> bool:
-        """See the port; told as `put_result`."""
+        """See the port; told as `put_result`, and as the end of the task to whoever watches it."""
         with self._watch("put_result"):
-            return await self.inner.put_result(result)
+            is_first = await self.inner.put_result(result)
+        if is_first:
+            self._telemetry.tell(StepUpdated(result.task_id, 0, "", is_final=True))
+        return is_first
 
     async def result(self, task_id: str) -> Result | None:
         """See the port."""
