@@ -21,11 +21,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from worker.core.errors import ConfigError, WorkerError
+from worker.redisfit import frail, unfit
 
 CONNECTIONS_MAX = 32  # at once for commands; more of them wait for their turn
 ANSWER_SECONDS = 5.0  # without a byte from the server: the connection is given up
 BLOCK_SECONDS = 2.0  # of one blocking read; well below ANSWER_SECONDS
-VERSION_MIN = (7, 0)
 _OPTIONS = {"prefix"}
 _TLS_OPTIONS = {
     *("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile"),
@@ -182,6 +182,16 @@ class RedisLink:
         async with self._ours(None), self._connected(waits=True) as client:
             await client.execute_command("XREAD", *words)
 
+    async def frailty(self) -> str:
+        """Say what a crash of the server would cost; empty when that is little."""
+        async with self._ours(None), self._connected() as client:
+            said = await client.info("persistence")
+            try:
+                config = await client.config_get("save", "appendfsync")
+            except redis.exceptions.ResponseError:  # not for everybody, nor on every host
+                config = {}
+        return frail(said, {_text(name): _text(value) for name, value in config.items()})
+
     async def close(self) -> None:
         """Let go of the connections with the last use. Idempotent beyond that."""
         self._uses -= 1
@@ -247,21 +257,6 @@ class RedisLink:
             raise self._unavailable(f"Redis at {self.where} cannot be used: {said}") from error
 
 
-def unfit(said: Mapping[str, Any]) -> str:
-    """Why a server cannot be entrusted with tasks, from its INFO; empty when it can."""
-    policy = said.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        return (
-            f"maxmemory-policy is {policy}, so the server may throw tasks away;"
-            " set maxmemory-policy noeviction"
-        )
-    version = str(said.get("redis_version", "7.0"))
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if numbers < VERSION_MIN:
-        return f"the server is version {version}; Redis 7.0, Valkey 7.2 or a later one is needed"
-    return ""
-
-
 def _quiet(settings: LinkSettings) -> dict[str, Any]:
     options = {key: each for key, each in settings.options.items() if key != "connection_class"}
     return {
@@ -283,3 +278,7 @@ def _plain(options: Mapping[str, Any]) -> Any:
 
 def _is_tls(options: Mapping[str, Any]) -> bool:
     return _evented(options) is redis.asyncio.SSLConnection
+
+
+def _text(word: str | bytes) -> str:
+    return word if isinstance(word, str) else word.decode()

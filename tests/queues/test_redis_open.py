@@ -18,7 +18,8 @@ from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
 from worker.queues import open_queue
 from worker.queues.port import Ticket
 from worker.queues.redis import RedisQueue
-from worker.redislink import RedisLink, settings_of, unfit
+from worker.redisfit import unfit
+from worker.redislink import RedisLink, settings_of
 
 pytestmark = pytest.mark.system
 

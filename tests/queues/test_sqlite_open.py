@@ -65,7 +65,7 @@ def test_a_wrong_url_is_told_without_its_password(url: str) -> None:
         assert "hidden" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["amqp://localhost", "nats://localhost"])
+@pytest.mark.parametrize("url", ["amqp://localhost"])
 def test_brokers_that_store_nothing(url: str) -> None:
     """A broker is no store, and says so; as a queue it is not built yet."""
     with pytest.raises(ConfigError, match="not built yet"):

@@ -1,10 +1,12 @@
-"""A TCP proxy before a server, which goes silent, cuts every connection or refuses new ones."""
+"""A TCP proxy before a server: it goes silent, loses answers, cuts connections or refuses new ones."""
 
 from __future__ import annotations
 
 import selectors
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _CHUNK = 65_536
 
@@ -19,6 +21,8 @@ class Proxy:
         self.server_port = server_port
         self.is_silent = False
         self._refuses = False
+        self._loses_answers = False
+        self._inner: set[socket.socket] = set()
         self._peers: dict[socket.socket, socket.socket] = {}
         self._lock = threading.Lock()
         self._ends = threading.Event()
@@ -39,6 +43,15 @@ class Proxy:
     def silence(self) -> None:
         """Let no byte through any more."""
         self.is_silent = True
+
+    @contextmanager
+    def losing_answers(self) -> Iterator[None]:
+        """Pass on what the server is told, and cut each connection on which it answers."""
+        self._loses_answers = True
+        try:
+            yield
+        finally:
+            self._loses_answers = False
 
     def pass_on(self) -> None:
         """Be a proxy again; what was held back while it was silent is lost with its connections."""
@@ -77,15 +90,18 @@ class Proxy:
             return
         for one, other in ((inner, outer), (outer, inner)):
             one.settimeout(5)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small answers do not wait
             self._peers[one] = other
             self._selector.register(one, selectors.EVENT_READ)
+        self._inner.add(inner)
 
     def _copy(self, source: object) -> None:
         if not isinstance(source, socket.socket) or source not in self._peers:
             return  # dropped a moment ago
         try:
             chunk = source.recv(_CHUNK)
-            if chunk:
+            is_lost = self._loses_answers and source not in self._inner
+            if chunk and not is_lost:
                 self._peers[source].sendall(chunk)
                 return
         except OSError:
@@ -97,6 +113,7 @@ class Proxy:
         for each in (one, other):
             if each is not None:
                 self._peers.pop(each, None)
+                self._inner.discard(each)
                 try:
                     self._selector.unregister(each)
                 except (KeyError, ValueError):

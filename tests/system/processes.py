@@ -143,17 +143,26 @@ class Process:
 class Site:
     """A folder with a queue file and effects, a model to ask, and the workers at it.
 
-    `queue` and `store` are this test's own view of the same file; `queue_url` names another queue.
+    `queue` and `store` are this test's own view of the same file; `queue_url` names another queue,
+    `store_url` another store: with the same for both, nothing is in a file.
     """
 
-    def __init__(self, folder: Path, model: PlanModel, *, queue_url: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        model: PlanModel,
+        *,
+        queue_url: str | None = None,
+        store_url: str | None = None,
+    ) -> None:
         self.folder = folder
         self.model = model
         self.processes: list[Process] = []
         self.url = f"sqlite:///{folder / 'tasks.db'}"
         self.queue_url = queue_url or self.url
         self.queue: Queue = open_queue(self.queue_url)
-        self.store: Store = open_store(self.url)
+        self.store_url = store_url or self.url
+        self.store: Store = open_store(self.store_url)
         (folder / "effects").touch()
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -172,9 +181,14 @@ class Site:
             "LOOPWORKER_TOOLS": str(HERE / "effects.py"),
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
-            **({} if self.queue_url == self.url else {"LOOPWORKER_STORE_URL": self.url}),
+            **self._store_setting(),
             **prefixed,
         }
+
+    def _store_setting(self) -> dict[str, str]:
+        if self.store_url == self.queue_url:
+            return {}  # the queue's engine is the default
+        return {"LOOPWORKER_STORE_URL": self.store_url}
 
     def start(
         self,

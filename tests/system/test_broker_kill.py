@@ -1,21 +1,29 @@
-"""A worker, its tasks on a server and its journal in a file: killed at every boundary, the server too."""
+"""A worker and its tasks on a server: killed at every boundary, the server too.
+
+On Redis the journal lies beside the queue, so nothing is in a file; else it is in one.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.servers import postgresserver, redisserver
+from tests.servers import natsserver, postgresserver, redisserver
 from tests.system.planmodel import PlanModel
 from tests.system.processes import Site
 from tests.system.test_kill import POINTS, claimed, finished_by_the_next
 
 
-@pytest.fixture(scope="module", params=["redis", "postgresql"])
+@pytest.fixture(scope="module", params=["redis", "postgresql", "nats"])
 def engine(request, tmp_path_factory):
     """A server that has each change on the disk before it answers, and how to name a part of it."""
     if request.param == "postgresql":
         with postgresserver.postgres_server() as server:
             yield server, postgresserver.own_url
+        return
+    if request.param == "nats":
+        folder = tmp_path_factory.mktemp("nats")
+        with natsserver.nats_server(folder, jetstream="sync_interval: always") as server:
+            yield server, natsserver.own_url
         return
     options = ("--appendonly", "yes", "--appendfsync", "always")
     with redisserver.redis_server(tmp_path_factory.mktemp("redis"), *options) as server:
@@ -30,13 +38,16 @@ def broker(engine):
 
 @pytest.fixture
 async def site(tmp_path, engine):
-    """The site of the other tests, with its queue on the server."""
+    """The site of the other tests, with its queue on the server, and what can be of its store."""
     server, own_url = engine
     model = PlanModel()
-    site = Site(tmp_path, model, queue_url=own_url(server.port))
+    url = own_url(server.port)
+    holds_journals = url.startswith("redis:")
+    site = Site(tmp_path, model, queue_url=url, store_url=url if holds_journals else None)
     yield site
     await site.close()
     model.close()
+    assert holds_journals is not any(tmp_path.glob("*.db"))
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -19,20 +19,23 @@ CHECK_SECONDS = 10.0
 class Finding:
     """What one check found. `code` is the exit code it asks for; 0 when all is well.
 
-    `trait` is there when the finding is about the model's dialect.
+    `trait` is there when the finding is about the model's dialect. `is_odd`: it works, and could be
+    better.
     """
 
     what: str
     text: str
     code: int = ANSWERED
     trait: Trait | None = None
+    is_odd: bool = False
 
     @property
     def mark(self) -> str:
         """The word in front: ok, odd or FAIL."""
         if self.code or (self.trait and self.trait.verdict == "wrong"):
             return "FAIL"
-        return "odd" if self.trait and self.trait.verdict == "quirk" else "ok"
+        is_odd = self.is_odd or (self.trait is not None and self.trait.verdict == "quirk")
+        return "odd" if is_odd else "ok"
 
     def as_data(self) -> dict[str, Any]:
         """Return the finding as plain data."""

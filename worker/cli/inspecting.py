@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from worker.cli.exits import ANSWERED, USAGE
 from worker.cli.finding import Finding, checked
+from worker.cli.lasting import check_lasting
 from worker.cli.modelcheck import check_models
 from worker.cli.output import Paint, one_line, print_json, print_table, tell
 from worker.cli.reaching import check_servers
@@ -35,7 +36,8 @@ DOCTOR_EPILOG = """\
 Looks at settings, tools, listeners, queue, store, MCP servers and every model endpoint; changes nothing but the
 tables of a SQLite file that is new or of an older version. Each finding says what to do. Then each
 model is asked for a real tool call, about four requests within 30 s, and the lines named `dialect`
-say what the endpoint does differently (odd: dealt with, and how; FAIL: in the way).
+say what the endpoint does differently (odd: dealt with, and how; FAIL: in the way). A Redis server that
+would lose what it holds is odd as well.
 
 exit codes: 0 all well · 2 something is set up wrong · 4 something cannot be reached
 """
@@ -176,6 +178,7 @@ async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:
         "store": _store,
     }
     findings = [await checked(what, check(settings)) for what, check in checks.items()]
+    findings += await check_lasting(settings)
     findings += await check_servers(settings)
     return findings + await check_models(settings, probe=probe)
 

@@ -8,7 +8,7 @@ from worker.core.errors import ConfigError, QueueUnavailable
 from worker.queues.port import MAX_DELIVERIES, Queue
 from worker.shownurl import shown_url
 
-_NOT_BUILT = ("amqp", "amqps", "nats", "tls")
+_NOT_BUILT = ("amqp", "amqps")
 
 
 def open_queue(
@@ -37,6 +37,8 @@ def open_queue(
         return _redis_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme in ("postgresql", "postgres"):
         return _postgres_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
+    if scheme in ("nats", "tls"):
+        return _nats_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme == "memory":
         from worker.queues.memory import MemoryQueue
 
@@ -44,11 +46,11 @@ def open_queue(
     if scheme in _NOT_BUILT:
         raise ConfigError(
             f"LOOPWORKER_QUEUE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db,"
-            " postgresql://host/database or redis://host"
+            " postgresql://host/database, redis://host or nats://host"
         )
     raise ConfigError(
         f"LOOPWORKER_QUEUE_URL: {shown_url(url)!r} is no queue; write sqlite:///file.db,"
-        " postgresql://host/database, redis://host or memory://"
+        " postgresql://host/database, redis://host, nats://host or memory://"
     )
 
 
@@ -84,3 +86,21 @@ def _postgres_queue(url: str, **options: Any) -> Queue:
     link = PostgresLink(settings_of(url), part=QUEUE, unavailable=QueueUnavailable)
     link.check()
     return PostgresQueue(link, **options)
+
+
+def _nats_queue(url: str, **options: Any) -> Queue:
+    from worker.queues.nats_address import address_of
+
+    try:
+        from worker.queues.nats import NatsQueue
+        from worker.queues.nats_link import NatsLink
+    except ModuleNotFoundError as error:
+        if error.name != "nats":
+            raise
+        raise ConfigError(
+            "LOOPWORKER_QUEUE_URL: nats:// needs a driver: pip install 'loopworker[nats]'"
+        ) from error
+
+    queue = NatsQueue(NatsLink(address_of(url)), **options)
+    queue.check()
+    return queue

@@ -82,6 +82,10 @@ class Shelf:
             row.lapses += 1
             row.note(lease_ran_out(delivery=row.deliveries, owner=row.owner))
             return row
+        return self.next_ready()
+
+    def next_ready(self) -> Row | None:
+        """Take the ready task that should be claimed next."""
         while self.ready:
             row = heapq.heappop(self.ready)[2]
             if row.state == "ready" and self.rows.get(row.id) is row:

@@ -1,0 +1,83 @@
+"""The NATS queue keeps the contract of a queue, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.servers.natsserver import nats_server, own_url
+from tests.servers.proxy import Proxy
+from worker.queues.nats import NatsQueue
+from worker.queues.nats_address import address_of
+from worker.queues.nats_link import NatsLink
+from worker.testing.queue_suite import QueueAgeing, QueueSuite
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def nats_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A server behind a proxy."""
+    with nats_server(tmp_path_factory.mktemp("nats")) as server:
+        proxy = Proxy(server.port)
+        yield proxy
+        proxy.close()
+
+
+class NatsHarness:
+    """A prefix, and a clock that the tests move; every queue has a connection of its own."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.address = address_of(own_url(proxy.port))
+        self.moved = 0.0
+        self.opened: list[NatsQueue] = []
+
+    async def open(
+        self, *, name: str = "tasks", max_deliveries: int = 5, depth_max: int | None = None
+    ) -> NatsQueue:
+        """Open a queue as another process would."""
+        queue = NatsQueue(
+            NatsLink(self.address),
+            name=name,
+            max_deliveries=max_deliveries,
+            depth_max=depth_max,
+            shift=lambda: self.moved,
+        )
+        self.opened.append(queue)
+        return queue
+
+    async def pass_time(self, seconds: float) -> None:
+        """Move the clock."""
+        self.moved += seconds
+
+    @asynccontextmanager
+    async def outage(self) -> AsyncIterator[None]:
+        """Cut every connection, and refuse new ones."""
+        self.proxy.refuse()
+        yield
+        self.proxy.pass_on()
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        for queue in self.opened:
+            await queue.close()
+
+
+class TestNatsQueue(QueueSuite, QueueAgeing):
+    """The NATS queue."""
+
+    @pytest.fixture
+    async def harness(self, nats_proxy: Proxy) -> AsyncIterator[NatsHarness]:
+        """An empty part of the server."""
+        harness = NatsHarness(nats_proxy)
+        yield harness
+        await harness.close()
+
+
+class TestNatsQueueTwice(TestNatsQueue):
+    """The NATS queue, delivering everything twice."""
+
+    duplicates = True

@@ -1,0 +1,38 @@
+"""What `doctor` says of servers that would lose what they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from worker.cli.finding import Finding, checked
+
+if TYPE_CHECKING:
+    from worker.settings import Settings
+
+
+async def check_lasting(settings: Settings) -> list[Finding]:
+    """Ask each Redis server in the settings what its crash would cost; silence is no finding."""
+    places = {"queue": settings.queue_url, "store": settings.store_url or settings.queue_url}
+    asked: dict[str, str] = {}
+    for what, url in places.items():
+        if url.partition(":")[0].lower() in ("redis", "rediss"):
+            asked[url] = f"{asked[url]} and {what}" if url in asked else what
+    found = [
+        await checked(what.partition(" ")[0], _lasting(what, url)) for url, what in asked.items()
+    ]
+    # One that cannot be reached, or is set up wrong, has been told of by the checks before.
+    return [each for each in found if each.is_odd]
+
+
+async def _lasting(what: str, url: str) -> Finding:
+    from worker.configuration import masked
+    from worker.core.errors import StoreUnavailable
+    from worker.redislink import RedisLink, settings_of
+
+    link = RedisLink(settings_of(url), unavailable=StoreUnavailable)
+    try:
+        frailty = await link.frailty()
+    finally:
+        await link.close()
+    text = f"{masked(url)}: {frailty}" + (" (it holds the journal)" if "store" in what else "")
+    return Finding(what.partition(" ")[0], text, is_odd=bool(frailty))
