@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from worker import Task
-from worker.core.errors import SessionBusy
+from worker.core.errors import QueueUnavailable, SessionBusy
 from worker.store.port import SessionClaim
 
 QUEUE = {"poll_seconds": 20.0, "lease_seconds": 30.0, "backoff_seconds": 0.0}
@@ -80,6 +80,34 @@ async def test_claims_that_do_not_come_back_are_told(start):
     assert late == ("no claim has succeeded for 51 s",) * 2
     assert full == (None, "all 1 slots of this worker are in use")
     assert consumer.obstacle() == "this worker drains"
+
+
+async def test_claims_that_fail_are_told_within_seconds(start, monkeypatch):
+    """Not the first of them, which may be a moment of the network's; one that succeeds ends it."""
+    quick = {**QUEUE, "poll_seconds": 0.01}
+    async with start(queue=quick) as worker:
+        consumer, broker = worker.consumer, worker.consumer._queue
+        await until(lambda: consumer.last_claim_at is not None)
+        failed, claim = asyncio.Event(), broker.claim
+
+        async def away(**_):
+            failed.set()
+            raise QueueUnavailable("gone")
+
+        monkeypatch.setattr(broker, "claim", away)
+        await failed.wait()
+        await until(lambda: consumer._failing_since is not None)
+        since = consumer._failing_since
+        told = []
+        for seconds in (2.9, 3.0):
+            monkeypatch.setattr(consumer, "_clock", lambda seconds=seconds: since + seconds)
+            told.append(consumer.claim_trouble())
+        monkeypatch.setattr(broker, "claim", claim)
+        await until(lambda: consumer._failing_since is None)
+        well = consumer.claim_trouble()
+
+    assert told == [None, "claims have failed for 3 s; the log says why"]
+    assert well is None
 
 
 async def test_a_run_that_is_handed_back_keeps_its_session(start):

@@ -22,7 +22,7 @@ def work_of(connection: sqlite3.Connection, after_seq: int) -> tuple[int, int]:
         return 0
 
     connection.set_progress_handler(count, 1)
-    found = read_view(connection, "t", after_seq)
+    found = read_view(connection, "t", after_seq, 0.0)
     connection.set_progress_handler(None, 0)
     assert found is not None
     return steps, len(found[1])

@@ -226,3 +226,30 @@ async def test_counts_of_the_runs_that_were_asked_for_last_are_kept(inside, monk
         await counts.look(name)
 
     assert asked == [("a", -1), ("b", -1), ("a", 0), ("c", -1), ("a", 0), ("b", -1)]
+
+
+async def test_a_task_that_the_queue_has_lost(inside, desk):
+    """Running as long as its worker has it; then it says that nobody has, and goes on when put back."""
+    run = await inside.begin("t")
+    held = await desk.look("t")
+    inside.base.clock = lambda: NOW + 3600
+    lost = await desk.look("t")
+    await inside.store.request_cancel("t")
+    asked = await desk.look("t")
+    await inside.queue.put(Ticket("t", BODY))
+    back = await desk.look("t")
+
+    assert (held.status, held.why.reason) == ("running", "leased")
+    assert (lost.status, lost.place, lost.why.reason) == ("queued", None, "lost")
+    assert lost.why.text.startswith(f"{run.owner} had it and has gone")
+    assert (asked.status, asked.why.reason) == ("queued", "lost")
+    assert (back.status, back.place) == ("cancelling", "ready")
+
+
+async def test_a_task_that_the_queue_has_lost_is_cancelled_at_once(inside, desk):
+    """There is no worker that could hear of it."""
+    await inside.begin("t")
+    inside.base.clock = lambda: NOW + 3600
+    view = await desk.cancel("t")
+
+    assert (view.status, view.result.status) == ("finished", "cancelled")

@@ -18,6 +18,7 @@ from worker.telemetry.tell import Telemetry
 _CLAIM_MAX = 64  # leases in one claim: enough to amortise it, few enough to share with others
 _QUARANTINE_SECONDS = 1.0  # until a suspect that was turned away may ask again
 _SILENT_SECONDS = 30.0  # beyond the longest wait of a claim, until its silence means something
+_FAILING_SECONDS = 3.0  # of claims that fail, until that is more than a moment of the network's
 _RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)  # between claims while the queue is away
 
 
@@ -49,6 +50,7 @@ class Consumer:
         self.slots = slots
         self.held: dict[str, Held] = {}
         self.last_claim_at: float | None = None  # of `clock`; the sign of life of receiving
+        self._failing_since: float | None = None  # of `clock`; the first of the claims in a row
         self._queue = queue
         self._desk = desk
         self._telemetry = telemetry
@@ -90,6 +92,11 @@ class Consumer:
 
         With every slot in use nobody claims, and that is well. May be called from any thread.
         """
+        failing_since = self._failing_since
+        if failing_since is not None:
+            failing = self._clock() - failing_since
+            if failing >= _FAILING_SECONDS:
+                return f"claims have failed for {failing:.0f} s; the log says why"
         if self.last_claim_at is None:
             return "no claim has succeeded yet"
         seconds = self._clock() - self.last_claim_at
@@ -148,15 +155,18 @@ class Consumer:
                 self._changed.clear()
                 await self._changed.wait()
                 continue
+            began = self._clock()
             try:
                 leases = await self._claim()
             except QueueUnavailable as error:
+                if self._failing_since is None:
+                    self._failing_since = began
                 self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
                 wait = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
                 failures += 1
                 await self._pause(wait)
                 continue
-            failures = 0
+            failures, self._failing_since = 0, None
             self.last_claim_at = self._clock()
             for lease in await self._admitted(leases):
                 if self._draining.is_set():

@@ -217,18 +217,18 @@ class MemoryStore:
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
         """See the port: a run for operators."""
-        self._now()
+        now = self._now()
         record = self.base.records.get(task_id)
         if record is None or record.epoch == 0:
             return None
-        return _view(record, record.events, after_seq)
+        return _view(record, record.events, after_seq, now)
 
     async def recent(self, *, limit: int = 50) -> Sequence[RunView]:
         """See the port: the runs that changed last."""
-        self._now()
+        now = self._now()
         known = [record for record in self.base.records.values() if record.epoch]
         known.sort(key=lambda record: record.updated_at, reverse=True)
-        return [_view(record, (), -1) for record in known[:limit]]
+        return [_view(record, (), -1, now) for record in known[:limit]]
 
     async def prune(self, *, older_than_seconds: float, kept: Keeper | None = None) -> int:
         """See the port: forget finished runs, and cancels of tasks that never came."""
@@ -313,7 +313,7 @@ def _result(record: _Record) -> Result | None:
     return None if record.result is None else codec.decode_result(record.result)
 
 
-def _view(record: _Record, events: Sequence[bytes], after_seq: int) -> RunView:
+def _view(record: _Record, events: Sequence[bytes], after_seq: int, now: float) -> RunView:
     shown: list[dict[str, Any]] = [
         {"seq": seq, **codec.load(raw)[0]} for seq, raw in enumerate(events) if seq > after_seq
     ]
@@ -327,4 +327,5 @@ def _view(record: _Record, events: Sequence[bytes], after_seq: int) -> RunView:
         events=tuple(shown),
         result=_result(record),
         redrives=record.redrives,
+        lease_left=max(0.0, record.lease_until - now) if record.state == "open" else 0.0,
     )

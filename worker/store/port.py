@@ -124,7 +124,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run as an operator sees it. `state`: open | released | finished; events as JSON objects."""
+    """A run as an operator sees it. `state`: open | released | finished; events as JSON objects.
+
+    `lease_left`: seconds for which its owner has it yet; 0 when the lease is over, or there is none.
+    """
 
     id: str
     state: str
@@ -135,6 +138,7 @@ class RunView:
     events: tuple[dict[str, Any], ...] = ()
     result: Result | None = None
     redrives: int = 0
+    lease_left: float = 0.0
 
 
 class Journal(Protocol):
@@ -153,8 +157,8 @@ class Journal(Protocol):
     runs it; with a result it returns False and writes nothing. J16 a cancel that was asked for is
     told by `cancel_requested` and by the next write of the owner, also when it was asked before
     the run began; a finished run cannot be cancelled. J17 `reopen` forgets the result and the
-    cancel, keeps the events, and is counted in the `redrives` of the next run and of `view`. J18 `view` shows the events after a number, `recent` the runs
-    that changed last (to the second). J19 `renew_many` renews the runs that are still owned and
+    cancel, keeps the events, and is counted in the `redrives` of the next run and of `view`. J18 `view` shows the events after a number and how long the
+    owner has the run yet, `recent` the runs that changed last (to the second). J19 `renew_many` renews the runs that are still owned and
     returns the lost ones. J20 `prune` asks `kept` for every run that it could forget, and leaves
     those that it names; a run that changes meanwhile stays. J21 an `append` that is not `synced`
     is fenced, in order and durable as in J3 like any other. J22 `renew_many` and `cancelled_among`

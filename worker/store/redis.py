@@ -350,10 +350,11 @@ def _run_of(
 
 
 def _shown(row: list[Any]) -> tuple[Any, ...]:
-    run_id, state, epoch, owner, created_at, updated_at, result, redrives = row
+    run_id, state, epoch, owner, created_at, updated_at, result, redrives, left = row
     return (
         *(run_id.decode(), state.decode(), int(epoch), (owner or b"").decode()),
         *(float(created_at), float(updated_at), result, int(redrives or 0)),
+        float(left),
     )
 
 

@@ -216,8 +216,10 @@ return 1
 
 _SHOWN = """
 local function shown(id)
-  local found = get(id, 'state', 'epoch', 'owner', 'created_at', 'updated_at', 'result', 'redrives')
+  local found = get(id, 'state', 'epoch', 'owner', 'created_at', 'updated_at', 'result', 'redrives',
+                    'lease_until')
   if tonumber(found[2] or 0) == 0 then return false end
+  found[8] = moment((found[8] or 0) - now)
   table.insert(found, 1, id)
   return found
 end

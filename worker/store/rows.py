@@ -33,9 +33,10 @@ class Freed:
 def view_of(row: Any, batches: Iterable[tuple[int, bytes]], after_seq: int) -> RunView:
     """A run as operators see it, from its row and its batches of events.
 
-    The row is id, state, epoch, owner, created_at, updated_at, result, redrives; more may follow.
+    The row is id, state, epoch, owner, created_at, updated_at, result, redrives and the seconds that
+    are left of the lease; more may follow.
     """
-    run_id, state, epoch, owner, created_at, updated_at, result, redrives = row[:8]
+    run_id, state, epoch, owner, created_at, updated_at, result, redrives, left = row[:9]
     events = [
         {"seq": first + place, **envelope}
         for first, body in batches
@@ -52,6 +53,7 @@ def view_of(row: Any, batches: Iterable[tuple[int, bytes]], after_seq: int) -> R
         events=tuple(events),
         result=None if result is None else codec.decode_result(result),
         redrives=redrives,
+        lease_left=max(0.0, left) if state == "open" else 0.0,
     )
 
 

@@ -186,14 +186,15 @@ class SqliteStore:
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
         """See the port: a run for operators."""
-        name = readable(task_id)
-        found = await ours(self._file.read(lambda c: read_view(c, name, after_seq)))
+        wish = (readable(task_id), after_seq, self._clock())
+        found = await ours(self._file.read(lambda c: read_view(c, *wish)))
         return None if found is None else view_of(*found, after_seq)
 
     async def recent(self, *, limit: int = 50) -> Sequence[RunView]:
         """See the port: the runs that changed last."""
-        rows = await self._read(sql.RECENT_LIVE, ())
-        rows += await self._read(sql.RECENT_FINISHED, (limit,))
+        values = {"now": self._clock(), "limit": limit}
+        rows = await self._read(sql.RECENT_LIVE, values)
+        rows += await self._read(sql.RECENT_FINISHED, values)
         latest = {row[0]: row for row in rows}.values()  # it may have finished in between
         rows = sorted(latest, key=lambda row: row[5], reverse=True)
         return [view_of(row, [], -1) for row in rows[:limit]]

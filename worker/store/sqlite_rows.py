@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def read_view(
-    connection: sqlite3.Connection, task_id: str, after_seq: int
+    connection: sqlite3.Connection, task_id: str, after_seq: int, now: float
 ) -> tuple[Any, list[Any]] | None:
     """The row of a run and its batches after a number, in one go; for `view_of`."""
-    row = connection.execute(sql.VIEW, (task_id,)).fetchone()
+    row = connection.execute(sql.VIEW, {"id": task_id, "now": now}).fetchone()
     if row is None:
         return None
     after = min(max(after_seq, -1) + 1, EVENTS_MAX)

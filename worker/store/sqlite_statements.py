@@ -61,11 +61,13 @@ update run set state = 'released', result = null, cancel = 0, redrives = redrive
 where id = ? and state = 'finished'
 """
 
-_VIEW = "id, state, epoch, owner, created_at, updated_at, result, redrives, number"
-VIEW = f"select {_VIEW} from run where id = ? and epoch > 0"
+_VIEW = """
+id, state, epoch, owner, created_at, updated_at, result, redrives, lease_until - :now, number
+"""
+VIEW = f"select {_VIEW} from run where id = :id and epoch > 0"
 RECENT_LIVE = f"select {_VIEW} from run where state != 'finished' and epoch > 0"
 RECENT_FINISHED = f"""
-select {_VIEW} from run where state = 'finished' order by updated_at desc limit ?
+select {_VIEW} from run where state = 'finished' order by updated_at desc limit :limit
 """
 
 _OLD = "updated_at <= :before and (updated_at, number) > (:after, :number)"

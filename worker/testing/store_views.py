@@ -38,6 +38,30 @@ class StoreViews(StoreCase):
         assert self.names(await store.recent()) == ["a", "b"]
         assert self.names(await store.recent(limit=1)) == ["a"]
 
+    async def test_j18_view_of_a_lease(self, store: Store, harness: StoreHarness) -> None:
+        """How long the owner has a run yet; nothing once that is over, or it has let go."""
+        run = await self.begin(store)
+        fresh = await self.left(store)
+        await harness.pass_time(self.lease_seconds * 0.5)
+        half = await self.left(store)
+        await harness.pass_time(self.lease_seconds * 0.6)
+        over = await self.left(store)
+        await store.renew(run, lease_seconds=self.lease_seconds)
+        (renewed,) = await store.recent()
+        await store.release(run)
+
+        assert self.lease_seconds * 0.9 < fresh <= self.lease_seconds
+        assert 0 < half <= self.lease_seconds * 0.5
+        assert over == 0
+        assert self.lease_seconds * 0.9 < renewed.lease_left <= self.lease_seconds
+        assert await self.left(store) == 0
+
+    async def left(self, store: Store) -> float:
+        """The seconds that are left of the run's lease."""
+        view = await store.view("t", after_seq=BEYOND_ALL_EVENTS)
+        assert view is not None
+        return view.lease_left
+
     def names(self, views: Sequence[Any]) -> list[str]:
         """The ids of what `recent` shows, which comes without events."""
         assert all(view.events == () for view in views)

@@ -31,6 +31,7 @@ from worker.web.whys import (
     why_hidden,
     why_in_line,
     why_in_work,
+    why_lost,
     why_ready,
     why_waiting_for_calls,
 )
@@ -189,6 +190,8 @@ class Desk:
         word = place.state if place is not None else None
         if result is not None:
             return TaskView(task_id, FINISHED, word, run, result, steps=steps)
+        if run is not None and _is_lost(place, run):
+            return TaskView(task_id, QUEUED, None, run, why=why_lost(run.owner), steps=steps)
         # Asked of open runs alone: whatever else is cancelled has its result at once.
         if run and run.state == "open" and await self._journal.cancel_requested(task_id):
             why = why_cancelling(run.owner)
@@ -248,7 +251,8 @@ class Desk:
             await self._calling_off.make_whole(task_id)
         if view is None or view.result is not None:
             return view
-        if view.run is not None and view.run.state == "open":
+        is_lost = view.why is not None and view.why.reason == "lost"
+        if view.run is not None and view.run.state == "open" and not is_lost:
             await self._journal.request_cancel(task_id)
             if self._interrupt is not None:
                 self._interrupt(task_id)  # the run may be in this process: it need not wait
@@ -288,3 +292,8 @@ class Desk:
                 f"tools: unknown: {', '.join(unknown)[:200]}; this worker has {known}"[:1000],
                 field="tools",
             )
+
+
+def _is_lost(place: Place | None, run: RunView) -> bool:
+    """Whether a run's worker has gone, and the queue does not know the task either."""
+    return place is None and run.state == "open" and run.lease_left <= 0

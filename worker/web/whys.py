@@ -19,7 +19,7 @@ class Why:
     """What a task waits for, or who has it. `reason` is one of a closed set:
 
     `scheduled`, `retry`, `session`, `approval`, `job`, `busy`, `suspect`, `parked`, `worker`,
-    `leased`, `cancelling`, `dead`. `until` is wall clock seconds, `task` the one that is in front.
+    `leased`, `lost`, `cancelling`, `dead`. `until` is wall clock seconds, `task` the one that is in front.
     """
 
     reason: str
@@ -56,6 +56,15 @@ def why_in_work(owner: str | None, place: Place | None) -> Why:
         return Why("leased", f"{owner} has it")
     until = rfc3339(place.until)
     return Why("leased", f"{owner} has it, until {until} at least", until=place.until)
+
+
+def why_lost(owner: str) -> Why:
+    """A task whose worker has gone, and of which the queue does not tell."""
+    text = (
+        f"{owner} had it and has gone, and the queue does not know it; handed in again under the"
+        " same id it goes on where it stood"
+    )
+    return Why("lost", text)
 
 
 def why_cancelling(owner: str) -> Why:
