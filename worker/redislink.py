@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,10 +22,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from worker.core.errors import ConfigError, WorkerError
-from worker.redisfit import frail, unfit
+from worker.redisfit import CHECK, forbidden, frail, misused, unfit
 
 CONNECTIONS_MAX = 32  # at once for commands; more of them wait for their turn
 ANSWER_SECONDS = 5.0  # without a byte from the server: the connection is given up
+LOOK_SECONDS = 30.0  # a server that is at work is asked so often whether it still keeps everything
 BLOCK_SECONDS = 2.0  # of one blocking read; well below ANSWER_SECONDS
 _OPTIONS = {"prefix"}
 _TLS_OPTIONS = {
@@ -49,6 +51,7 @@ class LinkSettings:
     options: Mapping[str, Any]
     prefix: str = ""
     answer_seconds: float = ANSWER_SECONDS
+    look_seconds: float = LOOK_SECONDS
     shift: Callable[[], float] = field(default=lambda: 0.0)
 
 
@@ -92,6 +95,9 @@ class Script:
         return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
+_CHECK = Script.of(CHECK, frees=True)
+
+
 class RedisLink:
     """Connections to one server for the event loop that used it first.
 
@@ -103,7 +109,7 @@ class RedisLink:
         self.settings = settings
         self._unavailable = unavailable
         self._uses = 1
-        self._is_sound = False
+        self._looked_at: float | None = None  # monotonic; when the server was last found fit
         self._home: asyncio.AbstractEventLoop | None = None
         self._client: redis.asyncio.Redis | None = None
         self._waiting: redis.asyncio.Redis | None = None
@@ -124,11 +130,12 @@ class RedisLink:
         self._uses += 1
         return self
 
-    def check(self) -> None:
-        """Ask the server for its settings, and block meanwhile.
+    def check(self, name: str, *, stream: str | None = None) -> None:
+        """Ask the server for its settings, and whether we may work on keys of `name`; blocks meanwhile.
 
-        Raises ConfigError for a server that would lose what is in it, or lets nobody in. One that
-        cannot be reached is left for the first call, which asks again.
+        Raises ConfigError for a server that would lose what is in it, lets nobody in, allows too
+        little, or has something else where `stream` has to be. One that cannot be reached is left for
+        the first call, which asks again.
         """
         client = redis.Redis.from_pool(
             redis.ConnectionPool(
@@ -136,7 +143,7 @@ class RedisLink:
             )
         )
         try:
-            said = client.info()
+            wrong = unfit(client.info()) or self._obstacle(client, name, stream)
         except _REFUSED as error:
             raise ConfigError(f"{self.where} lets nobody in: {error}; write {_FORM}") from error
         except redis.exceptions.BusyLoadingError:
@@ -147,10 +154,19 @@ class RedisLink:
             return
         finally:
             client.close()
-        wrong = unfit(said)
         if wrong:
             raise ConfigError(f"{self.where}: {wrong}")
-        self._is_sound = True
+        self._looked_at = time.monotonic()
+
+    def _obstacle(self, client: Any, name: str, stream: str | None) -> str:
+        words = (*((1, stream) if stream else (0,)), "0", name)
+        try:
+            denied, kind = client.execute_command("EVAL", _CHECK.text, *words)
+        except redis.exceptions.NoPermissionError:
+            denied, kind = [b"EVAL"], b""
+        return forbidden([_text(each) for each in denied], name, stream) or (
+            misused(stream, _text(kind)) if stream else ""
+        )
 
     async def run(
         self,
@@ -164,13 +180,17 @@ class RedisLink:
         `full` is raised when the server has no memory left for it. Cancelled: it was run or not.
         """
         async with self._ours(full), self._connected() as client:
-            if not self._is_sound:
-                await self._look(client)
+            await self._look(client)
             words = (len(keys), *keys, repr(self.settings.shift()), *values)
             try:
                 return await client.execute_command("EVALSHA", script.sha, *words)
             except redis.exceptions.NoScriptError:
                 return await client.execute_command("EVAL", script.text, *words)
+            except redis.exceptions.ResponseError as error:
+                if not str(error).startswith("WRONGTYPE"):
+                    raise
+                wrong = misused(keys[0], _text(await client.type(keys[0])))
+                raise self._unavailable(f"{self.where}: {wrong or error}") from error
 
     async def listen(self, heard: Mapping[str, str], *, seconds: float) -> None:
         """Wait until one of these streams holds something after the entry named, or so long.
@@ -235,10 +255,18 @@ class RedisLink:
         return redis.asyncio.Redis(connection_pool=pool)
 
     async def _look(self, client: redis.asyncio.Redis) -> None:
-        wrong = unfit(await client.info())
+        """Have a server that came back looked at before it gets anything, and any from time to time."""
+        looked_at, now = self._looked_at, time.monotonic()
+        if looked_at is None:
+            wrong = unfit(await client.info())
+        elif now - looked_at >= self.settings.look_seconds:
+            self._looked_at = now  # one asks, and the others need not wait for it
+            wrong = unfit(await client.info("memory"))
+        else:
+            return
+        self._looked_at = None if wrong else now
         if wrong:
             raise self._unavailable(f"{self.where}: {wrong}")
-        self._is_sound = True
 
     @asynccontextmanager
     async def _ours(self, full: type[WorkerError] | None) -> Any:
@@ -250,7 +278,7 @@ class RedisLink:
             kind = full or self._unavailable
             raise kind(f"{self.where} has no memory left (maxmemory); nothing written") from error
         except (redis.RedisError, OSError, TimeoutError) as error:
-            self._is_sound = False  # it may come back with other settings
+            self._looked_at = None  # it may come back with other settings
             said = str(error) or type(error).__name__
             if "timeout" in said.lower() and _is_tls(self.settings.options):
                 said += " (does this port speak TLS?)"

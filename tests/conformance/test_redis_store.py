@@ -110,7 +110,7 @@ class TestRedisStore(StoreSuite):
         before = await self.events(store)
         link = RedisLink(harness.settings, unavailable=StoreUnavailable)
         for body in (encode([note(0)]), encode([note(9)])):
-            await link.run(APPEND, store._keys, "t", run.epoch, 0, 1, body)
+            await link.run(APPEND, store.keys, "t", run.epoch, 0, 1, body)
         await link.close()
 
         assert await self.events(store) == before
@@ -153,7 +153,7 @@ class TestRedisStore(StoreSuite):
             await store.finish(opened.run, [note(1)], result, turn=turn_of("x"))
         await store.request_cancel("never came")
         async with redis.asyncio.Redis(port=harness.proxy.server_port) as other:
-            name = store._keys[0]
+            name = store.keys[0]
             before = await other.keys(name.replace("[", "\\[") + "*")
             everything = await other.keys("*" + harness.settings.prefix + "*")
             await harness.pass_time(TTL_SECONDS * 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,11 +16,20 @@ from tests.servers.proxy import Proxy
 from tests.servers.redisserver import own_url, redis_server
 from tests.servers.server import free_port, program
 from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
-from worker.queues import open_queue
+from worker.queues import open_queue, redis_scripts
 from worker.queues.port import Ticket
 from worker.queues.redis import RedisQueue
-from worker.redisfit import unfit
-from worker.redislink import RedisLink, settings_of
+from worker.redisfit import CHECK, unfit
+from worker.redislink import RedisLink, Script, settings_of
+from worker.store import (
+    open_store,
+    redis_journal,
+    redis_lastgood,
+    redis_letters,
+    redis_sessions,
+)
+
+MORE = (redis_lastgood, redis_letters, redis_sessions)
 
 pytestmark = pytest.mark.system
 
@@ -230,3 +240,83 @@ def test_a_missing_driver_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "worker.redislink", raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'loopworker\[redis\]'"):
         open_queue("redis://localhost/")
+
+
+async def test_a_server_that_begins_to_throw_tasks_away_is_found_out(broker):
+    """Also while its connections live: it is asked from time to time."""
+    settings = replace(settings_of(address(broker)), look_seconds=0.0)
+    queue = RedisQueue(RedisLink(settings, unavailable=QueueUnavailable))
+    await queue.put(Ticket(id="t-1", body=b"{}"))
+    native(broker, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        for _ in range(2):
+            with pytest.raises(QueueUnavailable, match="set maxmemory-policy noeviction"):
+                await queue.put(Ticket(id="t-2", body=b"{}"))
+    finally:
+        native(broker, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+    depth = await queue.depth()
+    await queue.close()
+
+    assert depth.ready == 1
+
+
+ENOUGH = ("+@read", "+@write", "+@scripting", "+@connection", "+info", "+time")
+
+
+@pytest.mark.parametrize(
+    ("rights", "said"),
+    [
+        ((*ENOUGH, "-evalsha"), "may not run EVALSHA on"),
+        ((*ENOUGH, "-eval"), "may not run EVAL on"),
+        ((*ENOUGH, "-zpopmin", "-xread"), "may not run ZPOPMIN, XREAD on"),
+        ((*ENOUGH, "-info"), "refuses: .* no permissions"),
+    ],
+)
+def test_a_user_who_may_not_do_everything_is_refused(broker, rights, said):
+    """When the queue is opened, with what is missing and what to set: waiting would not help."""
+    native(broker, "ACL", "SETUSER", "some", "reset", "on", ">word", "~*", *rights)
+    with pytest.raises(ConfigError, match=said):
+        open_queue(address(broker).replace("//:hidden", "//some:word"))
+
+
+async def test_a_user_with_the_rights_that_are_told_can_work(broker):
+    """No more than those, and no keys but its own."""
+    url = address(broker).replace("//:hidden", "//some:word")
+    stream = url.partition("prefix=")[2] + "tasks"
+    keys = (f"~{stream}", f"~{{{stream}}}*")
+    native(broker, "ACL", "SETUSER", "some", "reset", "on", ">word", *ENOUGH, *keys)
+    queue = open_queue(url)
+    await queue.put(Ticket(id="t-1", body=b"{}"))
+    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0)
+    await queue.ack(lease)
+    assert await queue.claim(owner="w", lease_seconds=30, wait_seconds=0.01) == []
+    await queue.close()
+    with pytest.raises(ConfigError, match=r"may not run .* '~\{.*store\}\*'"):
+        open_store(url)
+
+
+def test_scripts_call_nothing_that_is_not_asked_for():
+    """Whoever adds a command to a script adds it to the question for rights."""
+    for text in (*every_script(redis_scripts), *every_script(redis_journal, *MORE)):
+        used = set(re.findall(r"redis\.call\('(\w+)'", text))
+        assert used <= set(re.findall(r"\{'(\w+)'", CHECK)), text
+
+
+def every_script(*modules):
+    """The texts of all scripts of some modules."""
+    return [each.text for m in modules for each in vars(m).values() if isinstance(each, Script)]
+
+
+async def test_a_key_of_another_kind_is_named(broker):
+    """By a queue that is opened, and by one that is open when somebody puts it there."""
+    url = address(broker)
+    stream = url.partition("prefix=")[2] + "tasks"
+    queue = open_queue(url)
+    native(broker, "LPUSH", stream, "{}")
+    with pytest.raises(QueueUnavailable, match=f"the key '{stream}' holds a list") as caught:
+        await queue.depth()
+    await queue.close()
+    with pytest.raises(ConfigError, match=f"the key '{stream}' holds a list"):
+        open_queue(url)
+
+    assert "put into a stream of that name, by XADD" in str(caught.value)

@@ -66,8 +66,10 @@ def _redis_queue(url: str, **options: Any) -> Queue:
     from worker.queues.redis import RedisQueue
 
     link = RedisLink(settings_of(url), unavailable=QueueUnavailable)
-    link.check()
-    return RedisQueue(link, **options)
+    queue = RedisQueue(link, **options)
+    stream, name = queue.keys
+    link.check(name, stream=stream)
+    return queue
 
 
 def _postgres_queue(url: str, **options: Any) -> Queue:

@@ -64,7 +64,7 @@ class RedisQueue:
         self.depth_max = depth_max
         self._link = link
         stream = link.settings.prefix + name
-        self._keys = (stream, "{" + stream + "}")
+        self.keys = (stream, "{" + stream + "}")  # the stream, and what all other keys begin with
         self._held = Holding()
         self._claims: set[asyncio.Task[Any]] = set()
         self._siblings: list[RedisQueue] = []
@@ -78,7 +78,7 @@ class RedisQueue:
         most = -1 if self.depth_max is None else self.depth_max
         due = repr(float(ticket.not_before or 0))
         values = (readable(ticket.id), ticket.body, ticket.priority, due, most)
-        outcome = await self._link.run(lua.PUT, self._keys, *values, full=QueueFull)
+        outcome = await self._link.run(lua.PUT, self.keys, *values, full=QueueFull)
         if outcome < 0:
             raise QueueFull(f"queue {self.name!r} holds {self.depth_max} tasks, its limit")
         return bool(outcome)
@@ -98,7 +98,7 @@ class RedisQueue:
             if leases or left <= 0:
                 return leases
             if due_in > 0:
-                heard = {self._keys[0]: "0-0", f"{self._keys[1]}:bell": bell}
+                heard = {self.keys[0]: "0-0", f"{self.keys[1]}:bell": bell}
                 await self._link.listen(heard, seconds=min(left, due_in))
 
     async def extend(self, lease: Lease, *, lease_seconds: float) -> None:
@@ -113,7 +113,7 @@ class RedisQueue:
         if not leases:
             return []
         pairs = [word for lease in leases for word in (lease.id, lease.token)]
-        found = await self._link.run(lua.EXTEND, self._keys, lease_seconds, *pairs)
+        found = await self._link.run(lua.EXTEND, self.keys, lease_seconds, *pairs)
         return [lease for lease, is_ours in zip(leases, found, strict=True) if not is_ours]
 
     async def ack(self, lease: Lease) -> None:
@@ -130,7 +130,7 @@ class RedisQueue:
 
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
         """See the port: the newest dead letters first."""
-        found = await self._link.run(lua.DEAD, self._keys, limit) if limit > 0 else []
+        found = await self._link.run(lua.DEAD, self.keys, limit) if limit > 0 else []
         return [_dead_letter_of(row) for row in found]
 
     def on_dead(self, told: Callable[[str], None]) -> None:
@@ -139,15 +139,15 @@ class RedisQueue:
 
     async def redrive(self, task_id: str) -> bool:
         """See the port: put a dead letter back."""
-        return bool(await self._link.run(lua.REDRIVE, self._keys, readable(task_id)))
+        return bool(await self._link.run(lua.REDRIVE, self.keys, readable(task_id)))
 
     async def cancel(self, task_id: str) -> bool:
         """See the port: remove a waiting task."""
-        return bool(await self._link.run(lua.CANCEL, self._keys, readable(task_id)))
+        return bool(await self._link.run(lua.CANCEL, self.keys, readable(task_id)))
 
     async def wake(self, task_id: str, *, afresh: bool = False, body: bytes | None = None) -> bool:
         """See the port: make a parked task ready; here it is found by its id."""
-        return bool(await self._link.run(lua.WAKE, self._keys, readable(task_id), int(afresh)))
+        return bool(await self._link.run(lua.WAKE, self.keys, readable(task_id), int(afresh)))
 
     async def state(self, task_id: str) -> str | None:
         """See the port: where a task is."""
@@ -156,17 +156,17 @@ class RedisQueue:
 
     async def place(self, task_id: str) -> Place | None:
         """See the port: where a task is, and why."""
-        found = await self._link.run(lua.PLACE, self._keys, readable(task_id))
+        found = await self._link.run(lua.PLACE, self.keys, readable(task_id))
         return _place_of(found) if found else None
 
     async def body(self, task_id: str) -> bytes | None:
         """See the port: what was put."""
-        found: bytes | None = await self._link.run(lua.BODY, self._keys, readable(task_id))
+        found: bytes | None = await self._link.run(lua.BODY, self.keys, readable(task_id))
         return found
 
     async def depth(self) -> Depth:
         """See the port: tasks by state."""
-        *counts, ready_age, leased_age = await self._link.run(lua.DEPTH, self._keys)
+        *counts, ready_age, leased_age = await self._link.run(lua.DEPTH, self.keys)
         ready, delayed, leased, parked, dead = counts
         return Depth(
             ready=ready,
@@ -182,7 +182,7 @@ class RedisQueue:
         """See the port: forget settled tasks, some hundred in each script."""
         total, gone = 0, lua.PRUNE_BATCH
         while gone == lua.PRUNE_BATCH:
-            gone = await self._link.run(lua.PRUNE, self._keys, older_than_seconds)
+            gone = await self._link.run(lua.PRUNE, self.keys, older_than_seconds)
             total += gone
         return total
 
@@ -213,7 +213,7 @@ class RedisQueue:
         await self._link.close()
 
     async def _settle(self, script: Script, lease: Lease, *values: Any) -> None:
-        if not await self._link.run(script, self._keys, lease.id, lease.token, *values):
+        if not await self._link.run(script, self.keys, lease.id, lease.token, *values):
             raise self._held.lost(lease)
         self._held.let_go(lease)
 
@@ -226,7 +226,7 @@ class RedisQueue:
     async def _ask(self, wish: Any) -> tuple[list[Lease], float, str]:
         expires_at = time.monotonic() + wish[1]
         values = (*wish, self.max_deliveries)
-        rows, dead, due_in, bell = await self._link.run(lua.CLAIM, self._keys, *values)
+        rows, dead, due_in, bell = await self._link.run(lua.CLAIM, self.keys, *values)
         leases = [_lease_of(row, expires_at) for row in rows]
         self._held.take(leases)
         self._held.tell_dead(map(_text, dead))

@@ -56,5 +56,6 @@ def _redis_store(url: str) -> Store:
     from worker.store.redis import RedisStore
 
     link = RedisLink(settings_of(url), unavailable=StoreUnavailable)
-    link.check()
-    return RedisStore(link)
+    store = RedisStore(link)
+    link.check(*store.keys)
+    return store

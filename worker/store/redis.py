@@ -74,9 +74,9 @@ class RedisStore:
 
     def __init__(self, link: RedisLink, *, last_good_max: int = LAST_GOOD_MAX) -> None:
         self._link = link
-        self._keys = ("{" + link.settings.prefix + "store}",)
-        self.last_good = LastGoodHash(link, self._keys, values_max=last_good_max)
-        self.mail: Mailbox = RedisMailbox(link, self._keys)
+        self.keys = ("{" + link.settings.prefix + "store}",)
+        self.last_good = LastGoodHash(link, self.keys, values_max=last_good_max)
+        self.mail: Mailbox = RedisMailbox(link, self.keys)
         self._in_turn: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
         self._opens: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -271,7 +271,7 @@ class RedisStore:
         await self._link.close()
 
     async def _run(self, script: Script, *values: Any) -> Any:
-        return await self._link.run(script, self._keys, *values)
+        return await self._link.run(script, self.keys, *values)
 
     def _turn_of(self, run: Run) -> asyncio.Lock:
         """One write of a run after the other: each has to know where the last one has ended."""
