@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers.postgresserver import postgres_server
+from tests.servers.postgresserver import PostgresServer, postgres_server
 from tests.servers.proxy import Proxy
 from tests.servers.redisserver import redis_server
 
@@ -23,9 +23,7 @@ def redis_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="session")
-def postgres_proxy() -> Iterator[Proxy]:
-    """A PostgreSQL server for the whole session, behind a proxy."""
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for the whole session."""
     with postgres_server() as server:
-        proxy = Proxy(server.port)
-        yield proxy
-        proxy.close()
+        yield server

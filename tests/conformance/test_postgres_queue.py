@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.conformance.onecluster import OneCluster
-from tests.servers.proxy import Proxy
+from tests.servers.postgresserver import PostgresServer
 from worker.core.errors import QueueUnavailable
 from worker.postgres.link import PostgresLink
 from worker.queues.postgres import PostgresQueue
@@ -34,9 +34,9 @@ class TestPostgresQueue(QueueSuite, QueueAgeing):
     """The PostgreSQL queue."""
 
     @pytest.fixture
-    async def harness(self, postgres_proxy: Proxy) -> AsyncIterator[PostgresHarness]:
+    async def harness(self, postgres: PostgresServer) -> AsyncIterator[PostgresHarness]:
         """An empty part of the server."""
-        harness = PostgresHarness(postgres_proxy)
+        harness = PostgresHarness(postgres)
         yield harness
         await harness.close()
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.queues.sqliterig import Rig
+from tests.servers.postgresserver import PostgresServer, postgres_server
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).with_name("sqlitechild.py")
@@ -50,3 +51,10 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     rig = Rig(tmp_path)
     yield rig
     await rig.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that asks for a password, for the whole session."""
+    with postgres_server() as server:
+        yield server

@@ -4,73 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
-from dataclasses import replace
 
-import psycopg
 import pytest
 
-from tests.servers.postgresserver import PASSWORD, own_url, postgres_server
-from tests.servers.proxy import Proxy
-from tests.servers.server import free_port, program
-from tests.system.processes import until
+from tests.queues.postgresrig import native, schema_of
+from tests.servers.postgresserver import PASSWORD, own_url
+from tests.servers.server import free_port
 from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
-from worker.postgres.bells import Bells
-from worker.postgres.link import PostgresLink
 from worker.postgres.schema import unfit
-from worker.postgres.url import settings_of
 from worker.queues import open_queue
 from worker.queues.port import Ticket
-from worker.queues.postgres import PostgresQueue
-from worker.queues.postgres_tables import QUEUE
 from worker.store import open_store
 
 pytestmark = pytest.mark.system
-
-
-@pytest.fixture(scope="module")
-def broker():
-    """A server that asks for a password."""
-    with postgres_server() as server:
-        yield server
-
-
-@pytest.fixture
-def proxy(broker):
-    """What may go silent between worker and server."""
-    proxy = Proxy(broker.port)
-    yield proxy
-    proxy.close()
-
-
-def native(broker, statement):
-    """What an operator or another program types."""
-    tool = program("psql", "/usr/lib/postgresql/*/bin/psql")
-    command = [tool, "-h", "127.0.0.1", "-p", str(broker.port), "-U", "tests", "-qtA", "postgres"]
-    done = subprocess.run(
-        [*command, "-v", "ON_ERROR_STOP=1"],
-        input=statement,
-        env={"PGPASSWORD": PASSWORD, "PGCLIENTENCODING": "UTF8"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def schema_of(url):
-    """The part of the server that an address names."""
-    return url.partition("schema=")[2]
-
-
-def link_of(url, **settings):
-    """Connections, with other settings than those of the address."""
-    return PostgresLink(
-        replace(settings_of(url), **settings), part=QUEUE, unavailable=QueueUnavailable
-    )
 
 
 @pytest.mark.parametrize(
@@ -84,15 +31,15 @@ def link_of(url, **settings):
         ),
     ],
 )
-def test_a_server_that_may_lose_tasks_is_refused(broker, wrong, right, said):
+def test_a_server_that_may_lose_tasks_is_refused(postgres, wrong, right, said):
     """With the reason and what to do about it, before a task is in it."""
     reload = "; select pg_reload_conf(); select pg_sleep(0.1)"
-    native(broker, wrong + reload)
+    native(postgres, wrong + reload)
     try:
         with pytest.raises(ConfigError, match=said):
-            open_queue(own_url(broker.port))
+            open_queue(own_url(postgres.port))
     finally:
-        native(broker, right + reload)
+        native(postgres, right + reload)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +73,10 @@ def test_what_a_server_has_to_be_like(setting, said):
         (("p%40ss", "wrong-secret"), "password authentication failed"),
     ],
 )
-def test_whoever_is_let_in_by_nobody(broker, change, said):
+def test_whoever_is_let_in_by_nobody(postgres, change, said):
     """The address of the server, what it says, and no secret."""
     with pytest.raises(ConfigError, match="lets nobody in") as caught:
-        open_queue(own_url(broker.port).replace(*change))
+        open_queue(own_url(postgres.port).replace(*change))
 
     assert said in str(caught.value)
     assert PASSWORD not in str(caught.value)
@@ -168,13 +115,13 @@ async def test_a_server_that_is_not_there_is_an_outage():
     assert "hidden" not in str(caught.value)
 
 
-async def test_a_task_put_in_by_another_program_is_taken(broker):
+async def test_a_task_put_in_by_another_program_is_taken(postgres):
     """The one statement of the README; the id is the key against doubles."""
-    url = own_url(broker.port)
+    url = own_url(postgres.port)
     queue = open_queue(url)
     for _ in range(2):
         native(
-            broker,
+            postgres,
             f"insert into {schema_of(url)}.task (id, queue, payload)"
             """ values ('t-1', 'tasks', '{"input": "现在几点?"}') on conflict do nothing;""",
         )
@@ -186,9 +133,9 @@ async def test_a_task_put_in_by_another_program_is_taken(broker):
     assert (first.deliveries, first.priority) == (1, 0)
 
 
-async def test_a_text_that_no_column_holds(broker):
+async def test_a_text_that_no_column_holds(postgres):
     """A zero byte in an id, an owner or a reason becomes visible, and stops nobody."""
-    queue = open_queue(own_url(broker.port))
+    queue = open_queue(own_url(postgres.port))
     await queue.put(Ticket(id="a\0b", body=b"1"))
     [lease] = await queue.claim(owner="w\0", lease_seconds=30, wait_seconds=5)
     known = [await queue.put(Ticket(id="a\0b", body=b"1")), await queue.state("a\0b")]
@@ -200,13 +147,13 @@ async def test_a_text_that_no_column_holds(broker):
     assert (letter.id, letter.reason) == ("a\\x00b", "broken \\x00 text")
 
 
-async def test_a_role_with_too_few_rights(broker):
+async def test_a_role_with_too_few_rights(postgres):
     """What its owner has to type is said, and then it works."""
-    url = own_url(broker.port).replace("//tests:", "//poor:")
-    native(broker, f"create role poor login password $${PASSWORD}$$")
+    url = own_url(postgres.port).replace("//tests:", "//poor:")
+    native(postgres, f"create role poor login password $${PASSWORD}$$")
     with pytest.raises(ConfigError, match="too few rights") as caught:
         open_queue(url)
-    native(broker, str(caught.value).partition("as its owner: ")[2])
+    native(postgres, str(caught.value).partition("as its owner: ")[2])
     queue = open_queue(url)
     put = await queue.put(Ticket(id="a", body=b"1"))
     await queue.close()
@@ -214,19 +161,19 @@ async def test_a_role_with_too_few_rights(broker):
     assert put is True
 
 
-async def test_tables_of_a_later_version_are_left_alone(broker):
+async def test_tables_of_a_later_version_are_left_alone(postgres):
     """Nothing is put in that a later version might not understand."""
-    url = own_url(broker.port)
+    url = own_url(postgres.port)
     await open_queue(url).close()
-    native(broker, f"update {schema_of(url)}.versions set version = 99")
+    native(postgres, f"update {schema_of(url)}.versions set version = 99")
 
     with pytest.raises(ConfigError, match="run that later version"):
         open_queue(url)
 
 
-async def test_many_that_come_at_once_to_an_empty_database(broker):
+async def test_many_that_come_at_once_to_an_empty_database(postgres):
     """One makes the tables, and nobody fails of it."""
-    url = own_url(broker.port)
+    url = own_url(postgres.port)
     queues = await asyncio.gather(*[asyncio.to_thread(open_queue, url) for _ in range(8)])
     put = [await queue.put(Ticket(id="a", body=b"1")) for queue in queues]
     for queue in queues:
@@ -235,65 +182,9 @@ async def test_many_that_come_at_once_to_an_empty_database(broker):
     assert put == [True, *[False] * 7]
 
 
-async def test_a_silent_network_is_an_outage_within_its_time(proxy):
-    """Old connections neither answer nor end: the call fails all the same, and the next works."""
-    queue = PostgresQueue(link_of(own_url(proxy.port), answer_seconds=0.3))
-    await queue.put(Ticket(id="a", body=b"1"))
-    proxy.silence()
-    for call in (queue.put(Ticket(id="b", body=b"1")), queue.depth()):
-        with pytest.raises(QueueUnavailable):
-            async with asyncio.timeout(5):
-                await call
-    proxy.pass_on()
-    depth = await queue.depth()
-    await queue.close()
-
-    assert depth.ready in (1, 2)  # whether the silent put arrived, nobody can know
-
-
-class Deaf(PostgresLink):
-    """Connections that end between a statement's commit and its reply, while `is_deaf`."""
-
-    is_deaf = False
-
-    async def _execute(self, connection, statement, values):
-        cursor = await super()._execute(connection, statement, values)
-        if self.is_deaf:
-            await connection.close()
-            raise psycopg.OperationalError("server closed the connection unexpectedly")
-        return cursor
-
-
-async def test_a_reply_that_gets_lost_loses_no_task_and_makes_no_double(broker):
-    """What was done is found done: a put is known, a lease runs out, an ack is not refused."""
-    moved = 0.0
-    settings = replace(settings_of(own_url(broker.port)), shift=lambda: moved)
-    link = Deaf(settings, part=QUEUE, unavailable=QueueUnavailable)
-    queue = PostgresQueue(link)
-
-    async def unheard(call):
-        link.is_deaf = True
-        with pytest.raises(QueueUnavailable):
-            await call
-        link.is_deaf = False
-
-    await unheard(queue.put(Ticket(id="a", body=b"1")))
-    known = await queue.put(Ticket(id="a", body=b"1"))
-    await unheard(queue.claim(owner="w", lease_seconds=30, wait_seconds=0))
-    hidden = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0)
-    moved = 31.0
-    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0)
-    await unheard(queue.ack(lease))
-    await queue.ack(lease)
-    state = await queue.state("a")
-    await queue.close()
-
-    assert (known, hidden, lease.deliveries, state) == (False, [], 2, "done")
-
-
-async def test_many_puts_at_once_do_not_overfill_a_queue(broker):
+async def test_many_puts_at_once_do_not_overfill_a_queue(postgres):
     """Each counts before it is let in, with what is under way; afterwards there is room again."""
-    queue = open_queue(own_url(broker.port), depth_max=10)
+    queue = open_queue(own_url(postgres.port), depth_max=10)
     puts = [queue.put(Ticket(id=f"t-{number}", body=b"1")) for number in range(40)]
     outcomes = await asyncio.gather(*puts, return_exceptions=True)
     full = [outcome for outcome in outcomes if isinstance(outcome, QueueFull)]
@@ -306,68 +197,11 @@ async def test_many_puts_at_once_do_not_overfill_a_queue(broker):
     assert (len(full), depth.ready, later) == (30, 10, True)
 
 
-async def test_a_restarted_server_fails_no_call(broker):
-    """Connections that ended while they were at rest are not used again."""
-    queue = open_queue(own_url(broker.port))
-    await queue.put(Ticket(id="a", body=b"1"))
-    await asyncio.gather(*[queue.depth() for _ in range(6)])  # as many connections
-    broker.stop()
-    broker.start()
-    depths = await asyncio.gather(*[queue.depth() for _ in range(6)])
-    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5)
-    await queue.close()
-
-    assert [depth.ready for depth in depths] == [1] * 6
-    assert lease.id == "a"
-
-
-async def test_a_notification_wakes_a_waiting_claim(broker):
-    """Also where the next look is far away, and after the connection that listens was lost."""
-    url = own_url(broker.port)
-    link = link_of(url)
-    bells = Bells(link, deaf_seconds=60)
-    queue, other = PostgresQueue(link, bells=bells), open_queue(url)
-    for task_id in ("a", "b"):
-        claim = asyncio.create_task(queue.claim(owner="w", lease_seconds=30, wait_seconds=60))
-        async with asyncio.timeout(10):
-            await until(lambda: int(native(broker, LISTENING)), within=10, what="a listener")
-            await other.put(Ticket(id=task_id, body=b"1"))
-            [lease] = await claim
-        native(broker, LISTENING.replace("count(*)", "pg_terminate_backend(pid, 5000)"))
-        assert lease.id == task_id
-    await bells.close()
-    await queue.close()
-    await other.close()
-
-
-LISTENING = (
-    "select count(*) from pg_stat_activity where application_name = 'loopworker'"
-    " and query in ('select 1') or query like 'listen %'"
-)
-
-
-async def test_close_leaves_no_connection(broker):
-    """What was opened is gone when the queue is."""
-    queue = open_queue(own_url(broker.port))
-    claims = [queue.claim(owner="w", lease_seconds=30, wait_seconds=0.1) for _ in range(12)]
-    await asyncio.gather(*claims)
-    await queue.close()
-    await until(lambda: not int(native(broker, OURS)), within=10, what="no connection left")
-
-
-OURS = "select count(*) from pg_stat_activity where application_name = 'loopworker'"
-
-
-def test_a_missing_driver_names_the_extra(monkeypatch):
+@pytest.mark.parametrize("opener", [open_queue, open_store])
+def test_a_missing_driver_names_the_extra(monkeypatch, opener):
     """What to install, not a traceback."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    for module in ("worker.postgres.link", "worker.postgres.url"):
+    for module in ("worker.postgres.link", "worker.postgres.pool", "worker.postgres.url"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'loopworker\[postgresql\]'"):
-        open_queue("postgresql://localhost/")
-
-
-def test_the_store_is_named_apart():
-    """Journal and results do not lie there yet, and the error says where they can."""
-    with pytest.raises(ConfigError, match="LOOPWORKER_STORE_URL=sqlite:"):
-        open_store("postgresql://localhost/x")
+        opener("postgresql://localhost/")

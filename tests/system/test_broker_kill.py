@@ -1,6 +1,6 @@
 """A worker and its tasks on a server: killed at every boundary, the server too.
 
-On Redis the journal lies beside the queue, so nothing is in a file; else it is in one.
+On PostgreSQL and Redis the journal lies beside the queue, so nothing is in a file; else it is in one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def site(tmp_path, engine):
     server, own_url = engine
     model = PlanModel()
     url = own_url(server.port)
-    holds_journals = url.startswith("redis:")
+    holds_journals = url.startswith(("postgresql:", "redis:"))
     site = Site(tmp_path, model, queue_url=url, store_url=url if holds_journals else None)
     yield site
     await site.close()

@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "store": {
-        *("awaiting", "core", "redislink", "shownurl", "telemetry"),
+        *("awaiting", "core", "postgres", "redislink", "shownurl", "telemetry"),
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "waking": {"core", "queues.port", "store.port"},
@@ -140,7 +140,7 @@ MAY_KNOW: dict[str, set[str]] = {
         "worker/web/",
     },
     "prometheus_client": {"worker/telemetry/metrics.py", "worker/web/admin.py"},
-    "psycopg": {"worker/postgres/link.py", "worker/postgres/url.py"},
+    "psycopg": {"worker/postgres/link.py", "worker/postgres/pool.py", "worker/postgres/url.py"},
     "pybreaker": {"worker/guard/breaker.py"},
     "pydantic": {
         *("worker/configuration.py", "worker/fallbacksettings.py", "worker/guardsettings.py"),

@@ -1,77 +1,123 @@
-"""The connections to a PostgreSQL server, as queue and store share them.
+"""What queue or store ask of a PostgreSQL server: statements, transactions, notifications.
 
-A pool that opens connections as they are needed, for the event loop that used it first; another loop
-gets a connection for each call. Every statement has its time: when it is over, the connection's socket
-is shut down, which ends the wait also where the network has gone silent. No state of a session is
-relied upon, so a proxy that pools by transaction may stand in between.
+A statement is a transaction of its own, in one round trip. Whoever asked for it may go away: it is
+done all the same, wholly or not. One that only others at work have made fail is tried again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import select
-import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
 
 from worker.core.errors import ConfigError, WorkerError
-from worker.postgres.schema import SETTINGS, Part, bring_up, is_up, qualified, unfit
+from worker.postgres.pool import IDLE, Connection, Pool
+from worker.postgres.schema import Part, qualified
 from worker.postgres.url import LinkSettings
-from worker.shownurl import HIDDEN
 
 T = TypeVar("T")
-IDLE = psycopg.pq.TransactionStatus.IDLE
-CONNECTIONS_MAX = 8  # at once for statements; more of them wait for their turn
 TRIES_MAX = 4  # of a transaction that the server has rolled back to resolve a conflict
-_ALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+# Of a worker that went silent within a transaction, the server itself lets go: else its locks would
+# hold up everybody for as long as the network needs to find it dead.
+STRAY_SECONDS = 10
+_BEGIN = (
+    "begin isolation level read committed;"
+    f" set local idle_in_transaction_session_timeout = '{STRAY_SECONDS}s'"
+)
 _REFUSED = ("password authentication failed", "no pg_hba.conf entry", "does not exist")
-_CONFLICTS = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 _FULL = (psycopg.errors.DiskFull,)
 
 
-class PostgresLink:
-    """Connections to one database, in which the tables of `part` are.
+class Again(psycopg.OperationalError):
+    """Raised within a transaction to have it undone and tried again."""
 
-    `unavailable` is what is raised when the server cannot be reached, or refuses.
+    def __str__(self) -> str:
+        return "others have changed the same rows again and again"
+
+
+_CONFLICTS = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, Again)
+
+
+class Statements:
+    """Runs statements on one connection, each when the one before it is done."""
+
+    def __init__(self, connection: Connection, settings: LinkSettings) -> None:
+        self._connection = connection
+        self._settings = settings
+
+    async def rows(self, statement: str, values: Mapping[str, Any]) -> Sequence[Any]:
+        """The rows that a statement returns."""
+        return await (await self._execute(statement, values)).fetchall()
+
+    async def count(self, statement: str, values: Mapping[str, Any]) -> int:
+        """How many rows a statement has changed."""
+        return (await self._execute(statement, values)).rowcount
+
+    async def _execute(self, statement: str, values: Mapping[str, Any]) -> psycopg.AsyncCursor[Any]:
+        text = qualified(statement, self._settings.schema)
+        cursor = self._connection.cursor(binary=True)
+        return await cursor.execute(text, {**values, "shift": self._settings.shift()})
+
+
+class PostgresLink:
+    """One use of a pool, for the tables of `part`.
+
+    `unavailable` is what is raised when the server cannot be reached, or refuses. Errors within are
+    told in its words; cancelled calls go on by themselves.
     """
 
     def __init__(
-        self, settings: LinkSettings, *, part: Part, unavailable: type[WorkerError]
+        self,
+        settings: LinkSettings,
+        *,
+        part: Part,
+        unavailable: type[WorkerError],
+        pool: Pool | None = None,
     ) -> None:
         self.settings = settings
+        self._pool = pool or Pool(settings)
+        self._pool.add(part)
         self._part = part
         self._unavailable = unavailable
-        self._uses = 1
-        self._is_sound = False
-        self._home: asyncio.AbstractEventLoop | None = None
-        self._places = asyncio.Semaphore(CONNECTIONS_MAX)
-        self._free: list[psycopg.AsyncConnection[Any]] = []
-        self._working: set[asyncio.Task[Any]] = set()
+        self._latest: dict[Hashable, asyncio.Task[Any]] = {}  # of what goes in turn
+
+    @classmethod
+    def shared(
+        cls, settings: LinkSettings, *, part: Part, unavailable: type[WorkerError]
+    ) -> PostgresLink:
+        """A link whose connections the whole process shares."""
+        pool = Pool.shared(settings)
+        return cls(settings, part=part, unavailable=unavailable, pool=pool)
 
     def __repr__(self) -> str:
-        return f"PostgresLink({self.settings.where}, {len(self._free)} connections free)"
+        return f"PostgresLink({self._part.name!r}, {self._pool!r})"
 
     def again(self) -> PostgresLink:
-        """Note one use more; each use closes once."""
-        self._uses += 1
-        return self
+        """One use more of the same connections; each use closes once."""
+        return PostgresLink(
+            self.settings, part=self._part, unavailable=self._unavailable, pool=self._pool.again()
+        )
 
     def check(self) -> None:
         """See whether the server and its tables are in order, and block meanwhile.
 
-        Raises ConfigError for a server that would lose what is in it, or lets nobody in. One that
-        cannot be reached is left for the first call, which looks again.
+        Raises ConfigError for a server that would lose what is in it, or lets nobody in, and is of
+        no use then. One that cannot be reached is left for the first call, which looks again.
         """
         found: list[BaseException] = []
 
+        async def open_one() -> None:
+            async with self._pool.opened():
+                pass
+
         def look() -> None:  # in a thread: the caller's may have a loop that runs
             try:
-                asyncio.run(self._look_once())
+                asyncio.run(open_one())
             except (ConfigError, psycopg.Error, OSError, TimeoutError) as error:
                 found.append(error)
 
@@ -80,32 +126,70 @@ class PostgresLink:
         thread.join()
         for error in found:
             if isinstance(error, ConfigError):
+                self._pool.release()
                 raise error
             if _is_refusal(error):
-                raise ConfigError(self._told("lets nobody in", error)) from None
+                self._pool.release()
+                raise ConfigError(self._pool.told("lets nobody in", error)) from None
 
     async def rows(
-        self, statement: str, values: Mapping[str, Any], *, full: type[WorkerError] | None = None
+        self,
+        statement: str,
+        values: Mapping[str, Any],
+        *,
+        full: type[WorkerError] | None = None,
+        in_turn: Hashable = None,
     ) -> Sequence[Any]:
         """Run one statement as a transaction of its own, and return its rows.
 
-        `full` is raised when the server's disk is full. Cancelled: it goes on, wholly or not.
+        `full` is raised when the server's disk is full. What is `in_turn` goes after what was asked
+        for with the same word before, also where nobody waits for that any more. Cancelled: it goes
+        on, wholly or not.
         """
-
-        async def work(connection: psycopg.AsyncConnection[Any]) -> Sequence[Any]:
-            return await (await self._execute(connection, statement, values)).fetchall()
-
-        return await self._kept(work, full)
+        return await self._kept(
+            lambda connection: self._on(connection).rows(statement, values), full, in_turn
+        )
 
     async def count(
-        self, statement: str, values: Mapping[str, Any], *, full: type[WorkerError] | None = None
+        self,
+        statement: str,
+        values: Mapping[str, Any],
+        *,
+        full: type[WorkerError] | None = None,
+        in_turn: Hashable = None,
     ) -> int:
         """As `rows`, for a statement that returns none: how many it has changed."""
+        return await self._kept(
+            lambda connection: self._on(connection).count(statement, values), full, in_turn
+        )
 
-        async def work(connection: psycopg.AsyncConnection[Any]) -> int:
-            return (await self._execute(connection, statement, values)).rowcount
+    async def run(
+        self, work: Callable[[Statements], Awaitable[T]], *, in_turn: Hashable = None
+    ) -> T:
+        """Do some statements one after the other, each a transaction of its own."""
+        return await self._kept(lambda connection: work(self._on(connection)), None, in_turn)
 
-        return await self._kept(work, full)
+    async def transact(
+        self, work: Callable[[Statements], Awaitable[T]], *, in_turn: Hashable = None
+    ) -> T:
+        """Do some statements in one transaction; what `work` returns is committed by then.
+
+        It may be called again, after a conflict, so it changes nothing but the database. Cancelled:
+        it goes on, wholly or not.
+        """
+
+        async def transaction(connection: Connection) -> T:
+            await connection.execute(_BEGIN)
+            try:
+                outcome = await work(Statements(connection, self.settings))
+                await connection.execute("commit")
+            except psycopg.Error:
+                if not connection.closed and connection.info.transaction_status != IDLE:
+                    await connection.execute("rollback")
+                raise
+            return outcome
+
+        return await self._kept(transaction, None, in_turn)
 
     async def hear(self, channel: str, told: Callable[[str], None], *, quiet: float) -> None:
         """Listen to notifications on a connection of its own, for as long as it holds.
@@ -113,213 +197,73 @@ class PostgresLink:
         Asks after `quiet` seconds without any whether the server is still there. Never returns;
         raises when the connection fails.
         """
-        async with self._ours(None), self._opened() as connection:
-            with self._limited(connection):
+        async with self._ours(None), self._pool.opened() as connection:
+            with self._pool.limited(connection):
                 await connection.execute(f'listen "{channel}"')
             told("")
             while True:
                 async for note in connection.notifies(timeout=quiet):
                     told(note.payload)
-                with self._limited(connection):
+                with self._pool.limited(connection):
                     await connection.execute("select 1")
 
     async def close(self) -> None:
-        """Wait for what is under way, and let go of the connections. Idempotent."""
-        self._uses -= 1
-        if self._uses > 0:
-            return
-        if self._home is asyncio.get_running_loop():
-            if self._working:
-                await asyncio.wait(self._working)
-            for connection in self._free:
-                await connection.close()
-        self._free.clear()
-        self._home = None
+        """Let go of this use; the last one waits for what is under way. Idempotent then."""
+        await self._pool.close()
 
-    # --- statements ------------------------------------------------------------------------------
-
-    async def _execute(
-        self, connection: psycopg.AsyncConnection[Any], statement: str, values: Mapping[str, Any]
-    ) -> psycopg.AsyncCursor[Any]:
-        text = qualified(statement, self.settings.schema)
-        cursor = connection.cursor(binary=True)
-        return await cursor.execute(text, {**values, "shift": self.settings.shift()})
+    def _on(self, connection: Connection) -> Statements:
+        return Statements(connection, self.settings)
 
     async def _kept(
         self,
-        work: Callable[[psycopg.AsyncConnection[Any]], Coroutine[Any, Any, T]],
+        work: Callable[[Connection], Awaitable[T]],
         full: type[WorkerError] | None,
+        in_turn: Hashable,
     ) -> T:
-        loop = asyncio.get_running_loop()
-        if self._home is None or self._home.is_closed():
-            self._home, self._places = loop, asyncio.Semaphore(CONNECTIONS_MAX)
-            self._free = []
-        if self._home is not loop:
-            async with self._ours(full), self._opened() as connection:
-                return await self._tried(connection, work)
-        task = loop.create_task(self._worked(work, full))
-        self._working.add(task)
-        task.add_done_callback(self._done)
+        before = self._latest.get(in_turn)
+        task = asyncio.create_task(self._worked(work, full, before))
+        self._pool.keep(task)
+        if in_turn is not None:
+            self._latest[in_turn] = task
+        task.add_done_callback(partial(self._done, in_turn))
         return await asyncio.shield(task)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._working.discard(task)
+    def _done(self, in_turn: Hashable, task: asyncio.Task[Any]) -> None:
+        if self._latest.get(in_turn) is task:
+            del self._latest[in_turn]
         if not task.cancelled():
             task.exception()  # whoever waited for it may be gone
 
     async def _worked(
         self,
-        work: Callable[[psycopg.AsyncConnection[Any]], Coroutine[Any, Any, T]],
+        work: Callable[[Connection], Awaitable[T]],
         full: type[WorkerError] | None,
-    ) -> T:
-        async with self._ours(full), self._taken() as connection:
-            return await self._tried(connection, work)
-
-    async def _tried(
-        self,
-        connection: psycopg.AsyncConnection[Any],
-        work: Callable[[psycopg.AsyncConnection[Any]], Coroutine[Any, Any, T]],
+        before: asyncio.Task[Any] | None,
     ) -> T:
         """Do it; again, when the server has rolled it back only because of others at work."""
-        for left in reversed(range(TRIES_MAX)):
-            try:
-                with self._limited(connection):
-                    return await work(connection)
-            except _CONFLICTS:
-                if not left:
-                    raise
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        async with self._ours(full), self._pool.taken() as connection:
+            for left in reversed(range(TRIES_MAX)):
+                try:
+                    with self._pool.limited(connection):
+                        return await work(connection)
+                except _CONFLICTS:
+                    if not left:
+                        raise
         raise AssertionError("the last try returns or raises")
-
-    # --- connections -----------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _taken(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        async with asyncio.timeout(3 * self.settings.answer_seconds):
-            await self._places.acquire()
-        try:
-            connection = await self._fresh()
-            try:
-                yield connection
-            finally:
-                if connection.closed or connection.info.transaction_status != IDLE:
-                    await connection.close()
-                else:
-                    self._free.append(connection)
-        finally:
-            self._places.release()
-
-    async def _fresh(self) -> psycopg.AsyncConnection[Any]:
-        while self._free:
-            connection = self._free.pop()
-            if not connection.closed and not _has_spoken(connection):
-                return connection
-            await connection.close()
-        return await self._open()
-
-    @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        connection = await self._open()
-        try:
-            yield connection
-        finally:
-            await connection.close()
-
-    async def _open(self) -> psycopg.AsyncConnection[Any]:
-        connection = await self._connect()
-        try:
-            if not self._is_sound:
-                await self._look(connection)
-        except BaseException:
-            await connection.close()
-            raise
-        return connection
-
-    async def _connect(self) -> psycopg.AsyncConnection[Any]:
-        limit = self.settings.answer_seconds
-        options: dict[str, Any] = {
-            **_ALIVE,
-            "tcp_user_timeout": int(2000 * limit),
-            "connect_timeout": max(2, int(limit)),
-            "application_name": "loopworker",
-            "client_encoding": "utf8",
-            **self.settings.options,
-        }
-        async with asyncio.timeout(limit + 1):
-            return await psycopg.AsyncConnection.connect(
-                autocommit=True, prepare_threshold=None, **options
-            )
-
-    async def _look_once(self) -> None:
-        async with self._opened():
-            pass
-
-    async def _look(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        async def execute(statement: str, values: Mapping[str, Any]) -> Sequence[Any]:
-            text = qualified(statement, self.settings.schema)
-            cursor = await connection.execute(text, values or None)
-            return await cursor.fetchall() if cursor.description else []
-
-        try:
-            with self._limited(connection):
-                wrong = unfit(dict(await execute(SETTINGS, {})))
-                if wrong:
-                    raise ConfigError(wrong)
-                if not await is_up(execute, self._part, self.settings.schema):
-                    async with connection.transaction():
-                        await bring_up(execute, self._part, self.settings.schema)
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise ConfigError(self._told("gives too few rights", error) + self._grant()) from None
-        except ConfigError as error:
-            raise ConfigError(f"PostgreSQL at {self.settings.where}: {error}") from None
-        self._is_sound = True
-
-    def _grant(self) -> str:
-        user = self.settings.options.get("user", "the worker's role")
-        schema = self.settings.schema
-        return f'; as its owner: create schema if not exists "{schema}" authorization "{user}"'
-
-    @contextmanager
-    def _limited(self, connection: psycopg.AsyncConnection[Any]) -> Iterator[None]:
-        """Let what waits for an answer fail when its time is over."""
-        seconds = self.settings.answer_seconds
-        timer = asyncio.get_running_loop().call_later(seconds, _sever, connection)
-        try:
-            yield
-        finally:
-            timer.cancel()
 
     @asynccontextmanager
     async def _ours(self, full: type[WorkerError] | None) -> AsyncIterator[None]:
         try:
             yield
         except _FULL as error:
-            raise (full or self._unavailable)(self._told("has no room left", error)) from None
+            raise (full or self._unavailable)(self._pool.told("has no room left", error)) from None
         except ConfigError as error:
             raise self._unavailable(str(error)) from None
         except (psycopg.Error, OSError, TimeoutError) as error:
-            raise self._unavailable(self._told("cannot be used", error)) from None
-
-    def _told(self, what: str, error: BaseException) -> str:
-        said = " ".join(str(error).split()) or type(error).__name__
-        password = str(self.settings.options.get("password") or "")
-        if password:
-            said = said.replace(password, HIDDEN)
-        return f"PostgreSQL at {self.settings.where} {what}: {said}"
-
-
-def _has_spoken(connection: psycopg.AsyncConnection[Any]) -> bool:
-    """Whether a connection at rest has something to read: most often that it has ended."""
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _sever(connection: psycopg.AsyncConnection[Any]) -> None:
-    try:
-        with socket.socket(fileno=os.dup(connection.fileno())) as line:
-            line.shutdown(socket.SHUT_RDWR)
-    except (psycopg.Error, OSError):
-        pass  # it is closed already
+            self._pool.doubt()
+            raise self._unavailable(self._pool.told("cannot be used", error)) from None
 
 
 def _is_refusal(error: BaseException) -> bool:

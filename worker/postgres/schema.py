@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from worker.core.errors import ConfigError
@@ -77,6 +78,7 @@ def checked_name(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=512)
 def qualified(statement: str, schema: str) -> str:
     """Put the schema's name before the names of tables."""
     return _QUALIFIED.sub(f'"{schema}".', statement)
@@ -115,6 +117,8 @@ async def bring_up(execute: Execute, part: Part, schema: str) -> None:
     Raises ConfigError for tables of a later version of this program.
     """
     await execute(LOCK, {})
+    if await is_up(execute, part, schema):
+        return  # while we waited; to do it again would lock tables that are in use by now
     [(_, is_there)] = await execute(FOUND, {"schema": schema})
     if not is_there:  # asked first: `if not exists` wants the right to create it all the same
         await execute(f'create schema "{schema}"', {})

@@ -85,7 +85,7 @@ def _postgres_queue(url: str, **options: Any) -> Queue:
     from worker.queues.postgres import PostgresQueue
     from worker.queues.postgres_tables import QUEUE
 
-    link = PostgresLink(settings_of(url), part=QUEUE, unavailable=QueueUnavailable)
+    link = PostgresLink.shared(settings_of(url), part=QUEUE, unavailable=QueueUnavailable)
     link.check()
     return PostgresQueue(link, **options)
 

@@ -20,6 +20,7 @@ from worker.awaiting import Bell, kept
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
 from worker.postgres.bells import Bells
 from worker.postgres.link import PostgresLink
+from worker.postgres.text import storable
 from worker.queues import postgres_statements as sql
 from worker.queues.holding import Holding
 from worker.queues.port import (
@@ -31,7 +32,6 @@ from worker.queues.port import (
     Place,
     Ticket,
 )
-from worker.queues.reasons import readable
 from worker.queues.room import Room
 from worker.queues.rows import NEVER, Claimed, lease_key, lease_of, place_of
 
@@ -329,8 +329,3 @@ class PostgresQueue:
     async def _wait(self, bell: Bell, seconds: float) -> None:
         # Due but not ours to lock just now: somebody else is at it, so a moment later.
         await bell.wait(min(max(seconds, 0.01), self._bells.look_seconds))
-
-
-def storable(text: str) -> str:
-    """The text as a text column takes it: what it cannot hold becomes a visible escape."""
-    return readable(text).replace("\0", "\\x00")

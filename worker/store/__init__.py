@@ -6,8 +6,6 @@ from worker.core.errors import ConfigError, StoreUnavailable
 from worker.shownurl import shown_url
 from worker.store.port import Store
 
-_NOT_BUILT = ("postgresql", "postgres")
-
 
 def open_store(url: str) -> Store:
     """Open the store of an engine; the first words of `url` say which.
@@ -25,24 +23,21 @@ def open_store(url: str) -> Store:
         return SqliteStore(SqliteFile.shared(settings_of(url), part=STORE))
     if scheme in ("redis", "rediss"):
         return _redis_store(url)
+    if scheme in ("postgresql", "postgres"):
+        return _postgres_store(url)
     if scheme == "memory":
         from worker.store.memory import MemoryStore
 
         return MemoryStore()
-    if scheme in ("nats", "tls"):
+    if scheme in ("amqp", "amqps", "nats", "tls"):
         raise ConfigError(
             f"{scheme}:// keeps tasks, not journals and results: set"
-            " LOOPWORKER_STORE_URL=sqlite:////data/journal.db, a file that all workers reach,"
-            " or redis://host"
-        )
-    if scheme in _NOT_BUILT:
-        raise ConfigError(
-            f"{scheme}:// is not built yet as a store of journals and results: beside"
-            " LOOPWORKER_QUEUE_URL set LOOPWORKER_STORE_URL=sqlite:///journal.db, a file that all"
-            " workers reach, or redis://host"
+            " LOOPWORKER_STORE_URL=postgresql://host/database, redis://host or"
+            " sqlite:////data/journal.db, a file that all workers reach"
         )
     raise ConfigError(
-        f"{shown_url(url)!r} is no store; write sqlite:///file.db, redis://host or memory://"
+        f"{shown_url(url)!r} is no store of journals and results; write sqlite:///file.db,"
+        " postgresql://host/database, redis://host or memory://"
     )
 
 
@@ -59,3 +54,21 @@ def _redis_store(url: str) -> Store:
     store = RedisStore(link)
     link.check(*store.keys)
     return store
+
+
+def _postgres_store(url: str) -> Store:
+    try:
+        from worker.postgres.link import PostgresLink
+        from worker.postgres.url import settings_of
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise ConfigError(
+            "postgresql:// needs a driver: pip install 'loopworker[postgresql]'"
+        ) from error
+    from worker.store.postgres import PostgresStore
+    from worker.store.postgres_tables import STORE
+
+    link = PostgresLink.shared(settings_of(url), part=STORE, unavailable=StoreUnavailable)
+    link.check()
+    return PostgresStore(link)

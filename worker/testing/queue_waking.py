@@ -73,8 +73,8 @@ class QueueWaking(QueueCase):
 
     async def test_q30_one_of_many(self, queue: Queue) -> None:
         """Of a thousand parked tasks the one that is woken comes, and no other."""
-        for number in range(1000):
-            await queue.put(Ticket(id=f"t{number}", body=b"1"))
+        tickets = [Ticket(id=f"t{number}", body=b"1") for number in range(1000)]
+        await asyncio.gather(*map(queue.put, tickets))
         while leases := await self.take(queue, limit=200):
             await asyncio.gather(*[self.park(queue, lease) for lease in leases])
         assert (await queue.depth()).parked == 1000

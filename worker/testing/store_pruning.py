@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from worker.core.task import Result
@@ -39,8 +40,8 @@ class StorePruning(StoreCase):
     async def test_j20_prune_keeps(self, store: Store, harness: StoreHarness) -> None:
         """Of the runs that could leave those stay that are kept; each is asked for once."""
         names = [f"r{number}" for number in range(1200)]  # more than one batch
-        for name in names:
-            await store.put_result(Result(task_id=name, status="completed"))
+        results = [Result(task_id=name, status="completed") for name in names]
+        await asyncio.gather(*map(store.put_result, results))
         await store.request_cancel("early")
         await store.append(await self.begin(store, "open"), [note(0)])
         await harness.pass_time(self.lease_seconds)
