@@ -21,13 +21,17 @@ from typing import Any, BinaryIO
 import aiohttp
 import httpx
 
+import worker.observability as observability
 from tests.bench.bare import Bare, over_aiohttp, over_httpx
 from tests.bench.gauge import QUESTION, Gauge, MemoryWatch, allow_many_files, plain_tools
 from tests.bench.lean import Lean
-from tests.bench.worked import WorkerCase, schemas_of, worker_tools
+from tests.bench.told import Told
+from tests.bench.worked import WorkerCase, export_to_nobody, schemas_of, told_each, worker_tools
+from worker import Settings
 from worker.http import HttpClient, HttpOptions
+from worker.telemetry.tell import Telemetry
 
-KINDS = ("aiohttp", "httpx", "transport", "lean", "lean-own", "worker")
+KINDS = ("aiohttp", "httpx", "transport", "lean", "lean-own", "lean-told", "worker")
 Run = Callable[[str], Awaitable[str]]
 
 
@@ -82,9 +86,23 @@ async def build(options: Any, gauge: Gauge, folder: Path, stack: AsyncExitStack)
         )
     if options.kind in ("httpx", "transport"):
         return Bare(over_httpx(client, url), tools, schemas).run
+    if options.kind == "lean-told":
+        told = told_to(folder, stack)
+        return Told(client, url, tools, schemas, told).run
     log = Unflushed(stack.enter_context((folder / "lines.jsonl").open("wb")))
     client = OwnClient(own) if options.kind == "lean-own" else client
     return Lean(client, url, tools, schemas, log).run
+
+
+def told_to(folder: Path, stack: AsyncExitStack) -> Telemetry:
+    """The worker's telemetry, as the worker itself builds it."""
+    export_to_nobody()
+    log = stack.enter_context((folder / "lines.jsonl").open("w"))
+    seen = observability.build_observability(
+        Settings(admin="off", http="off", model="mock-1"), worker_id="bench", stream=log
+    )
+    stack.push_async_callback(seen.close, seconds=5)
+    return seen.telemetry
 
 
 async def drive(run: Run, gauge: Gauge, *, concurrency: int, total: int) -> None:
@@ -124,6 +142,8 @@ async def measure(options: Any) -> dict[str, Any]:
             await drive(run, gauge, concurrency=concurrency, total=total)
             if options.memory:
                 memory["kib_each"] = watch.stop() / concurrency
+        if options.kind == "lean-told":
+            memory |= told_each(folder, gauge)
     return gauge.figures() | memory
 
 

@@ -18,6 +18,7 @@ IN_FLIGHT = (1, 16, 128)
 MANY = 1000
 SLOW = 0.2  # seconds before each reply, where a model's thinking is imitated
 STEPS = 200
+LOOPS = ("aiohttp", "httpx", "transport", "lean", "lean-own", "lean-told", "worker")
 
 SERVERS = {
     "fast": [],
@@ -62,7 +63,7 @@ def cases(scale: float) -> list[Case]:
     """Return all cases. `scale` multiplies the number of loops."""
     found: list[Case] = []
     for concurrency in IN_FLIGHT:
-        for kind in ("aiohttp", "httpx", "transport", "lean", "lean-own", "worker"):
+        for kind in LOOPS:
             found.append(loops(kind, concurrency, scale=scale))
         normal = loops("worker", concurrency, scale=scale, more=("--synchronous", "normal"))
         found.append(Case(f"worker-normal c={concurrency}", "loops", normal.arguments, "fast"))

@@ -12,7 +12,7 @@ from tests.bench.report import Figure, Results, page
 
 CASES = {case.name: case for case in cases(0.1)}
 # One of each kind; the others differ in a number.
-CHOSEN = ["aiohttp c=16", "httpx c=1", "transport c=1", "lean c=16", "lean-own c=1", "worker c=16",
+CHOSEN = ["aiohttp c=16", "httpx c=1", "transport c=1", "lean c=16", "lean-own c=1",
           "worker latency", "guarded", "reading", "queue raw full", "queue worker full"]  # fmt: skip
 
 
@@ -33,6 +33,16 @@ def test_a_case_measures(urls, name):
 
     assert numbers
     assert all(number > 0 for number in numbers)
+
+
+@pytest.mark.system
+@pytest.mark.slow
+def test_the_lean_loop_with_our_telemetry_tells_as_much_as_the_worker(urls):
+    """Eleven lines and ten spans for each loop; the worker has one span more, of its queue."""
+    worker, told = (run(CASES[f"{kind} c=16"], urls) for kind in ("worker", "lean-told"))
+
+    assert round(worker["log_lines"]) == round(told["log_lines"]) == 11
+    assert round(worker["spans"]) - 1 == round(told["spans"]) == 10
 
 
 @pytest.mark.system
