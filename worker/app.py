@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Self, TextIO
@@ -42,7 +43,8 @@ class Worker:
     """One worker. `async with Worker(settings) as worker` starts it and drains it at the end.
 
     `tools` replaces what the settings name. `model` replaces the endpoint of the settings (tests,
-    simulations). `listeners` hear every signal. Building it raises ConfigError for anything that
+    simulations). `listeners` hear every signal. `api_listener` is a socket that listens already, for
+    the API of several processes. Building it raises ConfigError for anything that
     is set up wrong; nothing is opened or listened on before `start`.
     """
 
@@ -55,7 +57,9 @@ class Worker:
         listeners: Iterable[Listener] = (),
         log_stream: TextIO | None = None,
         loaded: Loaded | None = None,
+        api_listener: socket.socket | None = None,
     ) -> None:
+        self._api_listener = api_listener
         self.loaded = loaded or (load() if settings is None else Loaded(settings, {}))
         self.settings = settings = self.loaded.settings
         self.registry = Registry(tools) if tools is not None else load_registry(settings.tools)
@@ -307,7 +311,7 @@ class Worker:
             hint=self._hint,
             unhandled=lambda error: self.telemetry.tell(ErrorUnhandled("http", error)),
         )
-        self.api = ApiServer(*address, parts=parts)
+        self.api = ApiServer(*address, parts=parts, listener=self._api_listener)
         await self.api.start()
         self._stack.push_async_callback(self.api.stop)
 

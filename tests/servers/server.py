@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -39,6 +40,20 @@ def free_port() -> int:
     """Find a port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def free_ports(count: int) -> int:
+    """Find so many ports in a row that nobody listens on, and return the first."""
+    for _ in range(100):
+        first = free_port()
+        try:
+            with contextlib.ExitStack() as stack:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        except (OSError, OverflowError):
+            continue
+        return first
+    raise AssertionError(f"there are no {count} free ports in a row")
 
 
 def accepts(port: int) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.servers.server import free_port
+from tests.servers.server import free_ports
 from tests.system.planmodel import PlanModel
 from worker.core.task import Result
 from worker.queues import open_queue
@@ -194,17 +194,20 @@ class Site:
         self,
         command: Sequence[str] = WORKER,
         *,
-        admin: bool = False,
+        admin: int = False,
         http: bool = False,
         stdout: Any = None,
         **settings: str,
     ) -> Process:
-        """Start a process with its log beside the queue; it is ended with the test."""
+        """Start a process with its log beside the queue; it is ended with the test.
+
+        `admin` says how many ports in a row the admin listeners need.
+        """
         name = f"worker-{len(self.processes) + 1}"
         addresses = {
-            key: f"127.0.0.1:{free_port()}"
-            for key, listens in (("ADMIN", admin), ("HTTP", http))
-            if listens
+            key: f"127.0.0.1:{free_ports(count)}"
+            for key, count in (("ADMIN", int(admin)), ("HTTP", int(http)))
+            if count
         }
         log = self.folder / f"{name}.log"
         with log.open("wb") as file:

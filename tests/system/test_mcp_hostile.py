@@ -10,8 +10,9 @@ from collections import Counter
 
 import pytest
 
+from tests.servers.server import free_port
 from tests.system.mcpsite import hostile, is_there, notes, over_http, started
-from tests.system.processes import ROOT, free_port, until
+from tests.system.processes import ROOT, until
 
 # Many processes that import an SDK each: on a busy machine they take their time.
 pytestmark = pytest.mark.timeout(180)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.system.processes import free_port
+from tests.servers.server import free_port
 
 F_SETPIPE_SZ = 1031  # not in `fcntl` by name on every Python
 TASKS = 20

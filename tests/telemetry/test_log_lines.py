@@ -78,6 +78,8 @@ def test_every_event_in_the_schema_is_written_and_no_other():
         tell_run(telemetry)
         for state in ("starting", "running", "draining", "stopped"):
             telemetry.tell(s.WorkerChanged(state))
+        for change in ("started", "restarting", "killed", "ended"):
+            telemetry.tell(s.ProcessChanged(1, 4711, change))
         for state in ("ready", "away"):
             telemetry.tell(s.ServerChanged("time", state, "", "time 1.0", 2))
         for state in ("open", "half_open", "closed", "forced_open"):

@@ -95,6 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("running.sessions", "waking"),
     },
     "foreground": {"core", "running", "store.port", "waking"},
+    "supervising": {"core", "telemetry", "web.admin"},
 }
 BELOW_APP = set(MAY_IMPORT)
 MAY_IMPORT |= {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from worker.cli.exits import ANSWERED, NOT_WELL, CommandFailed
 from worker.cli.output import tell
 from worker.cli.remote import fetch, split_address
+from worker.cli.several import Place, check_processes, own_admin, supervise
 
 if TYPE_CHECKING:
     from worker.app import Worker
@@ -21,10 +22,13 @@ Claims tasks from LOOPWORKER_QUEUE_URL (default sqlite:///loopworker.db) until S
 or the end of its terminal; then it claims no more, lets running tasks end within
 LOOPWORKER_WORKER__DRAIN_SECONDS, hands the rest back and exits 0. A second signal hands them back
 at once. Under nohup it lives on without a terminal. Logs go to stdout, one JSON line per event.
+With --processes each one is a worker by itself, with its own tasks in work, and its metrics on the
+port of LOOPWORKER_ADMIN plus its number, from 1; the port itself is ready when all of them are.
 
 examples:
   loopworker run
   loopworker run --concurrency 64
+  loopworker run --processes 4          one for each core; restarted when one ends
   LOOPWORKER_QUEUE_URL=sqlite:////data/tasks.db loopworker run
 
 while it runs:
@@ -47,13 +51,20 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
         "--concurrency",
         type=int,
         metavar="N",
-        help="tasks in work at once (LOOPWORKER_CONCURRENCY)",
+        help="tasks in work at once (LOOPWORKER_CONCURRENCY), in each process",
     )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="worker processes (default 1; the rule for containers)",
+    )
+    parser.add_argument("--as-process", type=Place.read, help=argparse.SUPPRESS)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run a worker."""
-    from worker.app import Worker
     from worker.cli.forever import run_forever
     from worker.configuration import load
 
@@ -64,14 +75,26 @@ def run(options: argparse.Namespace) -> int:
         settings = loaded.settings.model_copy(update={"concurrency": options.concurrency})
         sources = {**loaded.sources, ("concurrency",): "--concurrency"}
         loaded = dataclasses.replace(loaded, settings=settings, sources=sources)
+    check_processes(loaded.settings, options.processes)
+    if options.processes > 1:
+        given = options.concurrency
+        arguments = [] if given is None else ["--concurrency", str(given)]
+        return run_forever(lambda: supervise(loaded.settings, options.processes, arguments))
+    place = options.as_process
+    if place is not None:
+        settings = loaded.settings.model_copy(update={"admin": own_admin(loaded, place)})
+        loaded = dataclasses.replace(loaded, settings=settings)
 
     async def work() -> int:
-        return await _work(Worker(loaded=loaded))
+        from worker.app import Worker
+
+        listener = place.listener() if place else None
+        return await _work(Worker(loaded=loaded, api_listener=listener), place)
 
     return run_forever(work)
 
 
-async def _work(worker: Worker) -> int:
+async def _work(worker: Worker, place: Place | None) -> int:
     from worker.cli.aside import prints_aside
     from worker.cli.forever import CANCELLED, ending_signals
 
@@ -90,6 +113,8 @@ async def _work(worker: Worker) -> int:
 
     for number in ending_signals():
         loop.add_signal_handler(number, stop)
+    if place is not None:
+        place.watch(stop)
     worker.seen.logs.install()  # this process is ours, so what tools and libraries log is as well
     with prints_aside():
         await worker.start()

@@ -279,6 +279,26 @@ def _worker_changed(out: Writer, told: s.WorkerChanged) -> None:
     out.write(INFO, _WORKER_EVENTS.get(told.state, "worker.changed"), fields)
 
 
+_PROCESS_EVENTS = {
+    "started": ("worker.process.start", INFO),
+    "restarting": ("worker.process.restart", WARNING),
+    "killed": ("worker.process.kill", WARNING),
+    "ended": ("worker.process.end", INFO),
+}
+
+
+def _process_changed(out: Writer, told: s.ProcessChanged) -> None:
+    fields: Fields = {"process": told.number, "process_pid": told.pid}
+    if told.exit_code is not None:
+        fields["exit_code"] = told.exit_code
+    if told.delay_seconds:
+        fields["delay_seconds"] = told.delay_seconds
+    if told.reason:
+        fields["reason"] = told.reason
+    event, level = _PROCESS_EVENTS.get(told.change, ("worker.process.change", INFO))
+    out.write(level, event, fields)
+
+
 def _config_loaded(out: Writer, told: s.ConfigLoaded) -> None:
     out.write(INFO, "config.loaded", {"settings": told.settings})
 
@@ -319,6 +339,7 @@ def _telemetry_dropped(out: Writer, told: s.TelemetryDropped) -> None:
 # The second value is the highest level that the function may write at.
 TOLD: dict[type, tuple[Handler, int]] = {
     s.WorkerChanged: (_worker_changed, INFO),
+    s.ProcessChanged: (_process_changed, WARNING),
     s.ConfigLoaded: (_config_loaded, INFO),
     s.TaskReceived: (_task_received, INFO),
     s.TaskRefused: (_task_refused, WARNING),

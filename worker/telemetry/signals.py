@@ -62,6 +62,18 @@ class WorkerChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessChanged:
+    """One of several processes: started, restarting (it ended), killed (stuck), ended (drained)."""
+
+    number: int
+    pid: int
+    change: str
+    exit_code: int | None = None  # negative: the signal that ended it
+    delay_seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigLoaded:
     """The effective settings, secrets masked."""
 
@@ -259,6 +271,7 @@ class QuirkLearned:
 
 Signal = (
     WorkerChanged
+    | ProcessChanged
     | ConfigLoaded
     | TaskReceived
     | TaskRefused

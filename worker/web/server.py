@@ -11,21 +11,26 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from worker.core.errors import ConfigError
 from worker.web.api import ApiParts, build_app
 from worker.web.gate import check_exposure
+from worker.web.listening import listen
 
 HEAD_SECONDS = 10.0  # uvicorn itself waits for ever for the head of a request
-UNREAD_SECONDS = 30
 CONNECTIONS_MAX = 512
 STOP_SECONDS = 3
 
 
 class ApiServer:
-    """Serves the API until `stop`. Port 0 takes a free one: see `url`."""
+    """Serves the API until `stop`. Port 0 takes a free one: see `url`.
 
-    def __init__(self, host: str, port: int, *, parts: ApiParts) -> None:
+    `listener` is a socket that listens already, where several processes share one.
+    """
+
+    def __init__(
+        self, host: str, port: int, *, parts: ApiParts, listener: socket.socket | None = None
+    ) -> None:
         check_exposure(host, parts.token)
+        self._listener = listener
         self.host = host
         self.port = port
         self._parts = parts
@@ -45,7 +50,7 @@ class ApiServer:
 
     async def start(self) -> None:
         """Listen and serve in the running loop. Raises ConfigError if the address is taken."""
-        listener = self._listen()
+        listener = self._listener or listen(self.host, self.port)
         self.port = listener.getsockname()[1]
         config = uvicorn.Config(
             build_app(self._parts),
@@ -76,26 +81,6 @@ class ApiServer:
         self._parts.closing.set()
         self._server.leave()
         await serving
-
-    def _listen(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        try:
-            listener = socket.create_server((self.host, self.port), family=family, backlog=512)
-        except OSError as error:
-            raise ConfigError(
-                f"LOOPWORKER_HTTP: cannot listen on {self.host}:{self.port} ({error.strerror or error}); "
-                "set LOOPWORKER_HTTP to a free host:port, or to `off`"
-            ) from error
-        # Inherited by every connection, as asyncio leaves it out for sockets made like this one.
-        # Head and body of a reply are two writes, and with Nagle's algorithm the second waits for
-        # the delayed acknowledgement of the first: 40 ms for each request on a kept connection.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Inherited by every connection: a reader that takes nothing for so long is dropped by
-            # the kernel, together with what we have buffered for it.
-            seconds = 1000 * UNREAD_SECONDS
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, seconds)
-        return listener
 
 
 class _Server(uvicorn.Server):

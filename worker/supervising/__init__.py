@@ -1,0 +1,1 @@
+"""Several workers on one machine: start them, watch them, restart what ends, end them together."""
