@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,11 +22,13 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from worker.core.errors import ConfigError, WorkerError
+from worker.redisbatch import Batches, Words
 from worker.redisfit import CHECK, forbidden, frail, misused, unfit
 
 CONNECTIONS_MAX = 32  # at once for commands; more of them wait for their turn
 ANSWER_SECONDS = 5.0  # without a byte from the server: the connection is given up
 LOOK_SECONDS = 30.0  # a server that is at work is asked so often whether it still keeps everything
+LARGE_BYTES = 64 * 1024  # a call with a longer word goes alone, so that none waits behind it
 BLOCK_SECONDS = 2.0  # of one blocking read; well below ANSWER_SECONDS
 _OPTIONS = {"prefix"}
 _TLS_OPTIONS = {
@@ -111,6 +113,7 @@ class RedisLink:
         self._uses = 1
         self._looked_at: float | None = None  # monotonic; when the server was last found fit
         self._home: asyncio.AbstractEventLoop | None = None
+        self._batches: Batches | None = None
         self._client: redis.asyncio.Redis | None = None
         self._waiting: redis.asyncio.Redis | None = None
 
@@ -179,18 +182,36 @@ class RedisLink:
 
         `full` is raised when the server has no memory left for it. Cancelled: it was run or not.
         """
-        async with self._ours(full), self._connected() as client:
-            await self._look(client)
-            words = (len(keys), *keys, repr(self.settings.shift()), *values)
+        words = (len(keys), *keys, repr(self.settings.shift()), *values)
+        async with self._ours(full):
             try:
-                return await client.execute_command("EVALSHA", script.sha, *words)
+                return await self._ask(("EVALSHA", script.sha, *words))
             except redis.exceptions.NoScriptError:
-                return await client.execute_command("EVAL", script.text, *words)
+                return await self._ask(("EVAL", script.text, *words))
             except redis.exceptions.ResponseError as error:
                 if not str(error).startswith("WRONGTYPE"):
                     raise
-                wrong = misused(keys[0], _text(await client.type(keys[0])))
+                wrong = misused(keys[0], _text(await self._ask(("TYPE", keys[0]))))
                 raise self._unavailable(f"{self.where}: {wrong or error}") from error
+
+    async def _ask(self, words: Words) -> Any:
+        """Make one call: together with others of this loop, if it is small."""
+        if self._is_home() and self._batches is not None and not _is_large(words):
+            return await self._batches.ask(words)
+        async with self._connected() as client:
+            await self._look(client)
+            return await client.execute_command(*words)
+
+    async def _make(self, calls: Sequence[Words]) -> Sequence[Any]:
+        async with self._connected() as client:
+            await self._look(client)
+            if len(calls) == 1:
+                return [await client.execute_command(*calls[0])]
+            pipeline = client.pipeline(transaction=False)
+            for words in calls:
+                pipeline.execute_command(*words)
+            answers: list[Any] = await pipeline.execute(raise_on_error=False)
+            return answers
 
     async def listen(self, heard: Mapping[str, str], *, seconds: float) -> None:
         """Wait until one of these streams holds something after the entry named, or so long.
@@ -217,19 +238,25 @@ class RedisLink:
         self._uses -= 1
         if self._uses > 0:
             return
+        if self._batches is not None and self._home is asyncio.get_running_loop():
+            await self._batches.close()
         for client in (self._client, self._waiting):
             if client is not None and self._home is asyncio.get_running_loop():
                 await client.connection_pool.disconnect(inuse_connections=True)
-        self._client = self._waiting = self._home = None
+        self._client = self._waiting = self._batches = self._home = None
 
     # --- connections -----------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _connected(self, *, waits: bool = False) -> Any:
+    def _is_home(self) -> bool:
         loop = asyncio.get_running_loop()
         if self._home is None or self._home.is_closed():
             self._home, self._client, self._waiting = loop, self._open(), self._open(waits=True)
-        if self._home is loop:
+            self._batches = Batches(self._make)
+        return self._home is loop
+
+    @asynccontextmanager
+    async def _connected(self, *, waits: bool = False) -> AsyncIterator[Any]:
+        if self._is_home():
             yield self._waiting if waits else self._client
             return
         client = self._open()
@@ -283,6 +310,10 @@ class RedisLink:
             if "timeout" in said.lower() and _is_tls(self.settings.options):
                 said += " (does this port speak TLS?)"
             raise self._unavailable(f"Redis at {self.where} cannot be used: {said}") from error
+
+
+def _is_large(words: Words) -> bool:
+    return any(isinstance(word, bytes) and len(word) > LARGE_BYTES for word in words)
 
 
 def _quiet(settings: LinkSettings) -> dict[str, Any]:
