@@ -3,8 +3,11 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 # Compiled test files are kept, whatever the shell says: to rewrite all asserts takes seconds.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+KEEP   := env -u PYTHONDONTWRITEBYTECODE
+PYTEST := $(KEEP) $(BIN)/python -m pytest
 UNIT   := -m "not system and not slow and not timing"
+# Twice the cores of the smallest machine that decides: half of what a test takes is waiting.
+SPREAD := -n 4 --dist loadgroup
 WHOLE  := -m "(system or slow) and not timing"
 TIMING := -m timing
 # Where ARGS name tests, a part may have none of them.
@@ -24,8 +27,8 @@ run: setup ## Show a whole worker at work, without a key or a network
 
 test: setup ## All tests (STRICT=1: a missing server is a failure, not a skip)
 	@scripts/test-needs.sh
-	@$(PYTEST) $(UNIT) -n 3 --dist loadgroup $(ARGS) $(OR_NONE)
-	@$(PYTEST) $(WHOLE) -n 2 --dist loadfile $(ARGS) $(OR_NONE)
+	@$(PYTEST) $(UNIT) $(SPREAD) $(ARGS) $(OR_NONE)
+	@$(PYTEST) $(WHOLE) -n 3 --dist loadfile --no-loadscope-reorder $(ARGS) $(OR_NONE)
 	@$(PYTEST) $(TIMING) $(ARGS) $(OR_NONE)
 
 check: lint unit ## Before each commit: lint and the unit tests, in under a minute
@@ -36,10 +39,10 @@ lint: setup ## Ruff, the formatter and mypy
 	@$(BIN)/mypy
 
 unit: setup ## The unit tests alone
-	@$(PYTEST) $(UNIT) -q -n 3 --dist loadgroup $(ARGS)
+	@$(PYTEST) $(UNIT) -q $(SPREAD) $(ARGS)
 
 test-versions: ## The unit tests on each other Python >= 3.11 here, asyncio in debug mode
-	@scripts/test-versions.sh $(UNIT) -q -n 2 -o asyncio_debug=true $(ARGS)
+	@$(KEEP) scripts/test-versions.sh $(UNIT) -q $(SPREAD) -o asyncio_debug=true $(ARGS)
 
 format: setup ## Let the formatter have its way
 	@$(BIN)/ruff check --fix --quiet; $(BIN)/ruff format --quiet

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,8 +37,9 @@ def main() -> int:
     options = parser.parse_args()
     venv, lock = options.venv.absolute(), options.lock.absolute()
     # Two set-ups at once would tear the environment apart; the second waits, then finds it done.
-    with open(ROOT / "pyproject.toml", "rb") as project:
-        fcntl.flock(project, fcntl.LOCK_EX)
+    # Each environment has a byte of the file for its lock: others are made at the same time.
+    with open(ROOT / "pyproject.toml", "r+b") as project:
+        fcntl.lockf(project, fcntl.LOCK_EX, 1, zlib.crc32(bytes(venv)))
         key = stamp_key(venv, lock, project.read())
         if is_healthy(venv) and read_stamp(venv) == key:
             return 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
@@ -41,12 +42,23 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("strict" if STRICT else "search")
 
 
-def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """Mark everything below tests/system, so that no file there can forget to."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything below tests/system, so that no file there can forget to.
+
+    The files with slow tests come first: else one process ends with them while the others idle.
+    """
     home = Path(__file__).parent / "system"
     for item in items:
         if item.path.is_relative_to(home):
             item.add_marker(pytest.mark.system)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector off what collection has made; to look through it all takes a while."""
+    gc.collect()
+    gc.freeze()
 
 
 def forbid_network(event: str, arguments: tuple[object, ...]) -> None:

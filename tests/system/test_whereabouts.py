@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 
+import pytest
+
 from tests.system.processes import until
 from worker.core.wireformat import rfc3339
 
@@ -15,6 +17,7 @@ async def why(site, task_id):
     return json.loads(as_json.stdout)["why"], said.stderr
 
 
+@pytest.mark.slow
 async def test_a_task_says_what_it_waits_for(site):
     """No worker, a schedule, a worker that has it, another task of its session; then nothing."""
     later = rfc3339(time.time() + 3600)
