@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from worker.queues.port import Lease, Queue, Ticket
+from worker.testing.batches import for_each
 from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
 from worker.testing.queue_case import QueueCase
 
@@ -74,7 +75,7 @@ class QueueWaking(QueueCase):
     async def test_q30_one_of_many(self, queue: Queue) -> None:
         """Of a thousand parked tasks the one that is woken comes, and no other."""
         tickets = [Ticket(id=f"t{number}", body=b"1") for number in range(1000)]
-        await asyncio.gather(*map(queue.put, tickets))
+        await for_each(queue.put, tickets)
         while leases := await self.take(queue, limit=200):
             await asyncio.gather(*[self.park(queue, lease) for lease in leases])
         assert (await queue.depth()).parked == 1000

@@ -76,6 +76,25 @@ class StoreMail(StoreCase):
         assert sum(receipt.is_first for receipt in receipts) == 1
         assert len({receipt.posted for receipt in receipts}) == 1
 
+    async def test_m02_racing_posts_that_are_expected(self, harness: StoreHarness) -> None:
+        """One is the first, and whoever begins to wait meanwhile is told of, or finds it there."""
+        store, other = await harness.open(), await harness.open()
+        for turn in range(8):
+            address = f"a{turn}"
+            await store.mail.expect(expecting(address))
+            posts = [each.mail.post(address, b"1") for each in (store, other) * 4]
+            waiting = asyncio.create_task(self.is_found(other, expecting(address, "late")))
+            receipts = await asyncio.gather(*posts)
+
+            (first,) = [receipt for receipt in receipts if receipt.is_first]
+            assert "t" in first.waiting
+            assert await waiting or "late" in first.waiting
+
+    async def is_found(self, store: Store, expectation: Expectation) -> bool:
+        """Begin to wait for something, and look whether it has come already."""
+        await store.mail.expect(expectation)
+        return bool(await store.mail.read([expectation.address]))
+
     async def test_m03_expect(self, store: Store, harness: StoreHarness) -> None:
         """Asking twice is expecting once; another run may expect the same, before or after."""
         other = (await harness.open()).mail
@@ -121,6 +140,14 @@ class StoreMail(StoreCase):
         assert await store.mail.read(["one more"]) == []
         await store.mail.expect(expecting("x7"))
         assert (await store.mail.post("one more", b"1")).is_first is True
+
+    async def test_m05_posts_at_once_are_bounded(self, store: Store) -> None:
+        """Many that come together get no further than one after the other."""
+        store.mail.unexpected_max = 20
+        posts = [store.mail.post(f"x{number}", b"1") for number in range(30)]
+        outcomes = await asyncio.gather(*posts, return_exceptions=True)
+
+        assert sum(isinstance(outcome, MailboxFull) for outcome in outcomes) == 10
 
     async def test_m05_bytes_are_bounded(self, store: Store) -> None:
         """Few large posts for nobody are too many as well."""

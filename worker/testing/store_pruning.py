@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from worker.core.task import Result
 from worker.store.port import Store
+from worker.testing.batches import for_each
 from worker.testing.harness import StoreHarness
 from worker.testing.store_case import StoreCase, note
 
@@ -41,7 +41,7 @@ class StorePruning(StoreCase):
         """Of the runs that could leave those stay that are kept; each is asked for once."""
         names = [f"r{number}" for number in range(1200)]  # more than one batch
         results = [Result(task_id=name, status="completed") for name in names]
-        await asyncio.gather(*map(store.put_result, results))
+        await for_each(store.put_result, results)
         await store.request_cancel("early")
         await store.append(await self.begin(store, "open"), [note(0)])
         await harness.pass_time(self.lease_seconds)
@@ -72,3 +72,19 @@ class StorePruning(StoreCase):
 
         assert await store.prune(older_than_seconds=0, kept=kept) == 0
         assert (await store.open("t", owner="w2", lease_seconds=1)).events == (note(0),)
+
+    async def test_j20_prune_leaves_a_younger_end(
+        self, store: Store, harness: StoreHarness
+    ) -> None:
+        """A run that is redriven and ends anew while the keeper is asked is no longer old."""
+        await store.finish(await self.begin(store), [note(0)], Result(task_id="t", status="error"))
+        await harness.pass_time(self.lease_seconds)
+
+        async def kept(ids: Sequence[str]) -> list[str]:
+            await store.reopen("t")
+            run = await self.begin(store)
+            await store.finish(run, [note(1)], Result(task_id="t", status="completed"))
+            return []
+
+        assert await store.prune(older_than_seconds=self.lease_seconds * 0.5, kept=kept) == 0
+        assert len(await self.events(store)) == 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from worker.core.errors import LeaseLost, SessionConflict, StoreUnavailable
@@ -11,6 +9,7 @@ from worker.store.port import (
     Store,
     Turn,
 )
+from worker.testing.batches import for_each
 from worker.testing.harness import StoreHarness
 from worker.testing.session_case import TTL_SECONDS, SessionCase, done, named, turn_of
 from worker.testing.store_case import note
@@ -61,11 +60,13 @@ class StoreSessions(SessionCase):
 
     async def test_s03_prune(self, store: Store, harness: StoreHarness) -> None:
         """Old sessions leave with a prune, however many; those that are in use or young stay."""
-        wishes = [self.have(store, f"r{n}", session=f"s{n}") for n in range(450)]
-        runs = [opened.run for opened in await asyncio.gather(*wishes) if opened.run is not None]
-        assert len(runs) == 450  # more than one batch
-        turn = turn_of("x")
-        await asyncio.gather(*[store.finish(run, [], done(run), turn=turn) for run in runs])
+
+        async def answer(number: int) -> None:
+            run = (await self.have(store, f"r{number}", session=f"s{number}")).run
+            assert run is not None
+            await store.finish(run, [], done(run), turn=turn_of("x"))
+
+        await for_each(answer, range(450))  # more than one batch
         in_use = await self.run_of(store, "u")
         await harness.pass_time(TTL_SECONDS * 1.1)
         await store.renew(in_use, lease_seconds=self.lease_seconds)
