@@ -14,7 +14,7 @@ TIMING := -m timing
 OR_NONE := || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint unit test-versions bench image image-check fresh-check lock format clean
+.PHONY: help setup run test check lint unit test-versions crash-matrix bench image image-check fresh-check lock format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test-versions: ## The unit tests on each other Python >= 3.11 here, asyncio in d
 
 format: setup ## Let the formatter have its way
 	@$(BIN)/ruff check --fix --quiet; $(BIN)/ruff format --quiet
+
+crash-matrix: setup ## Every fault on every engine, as a table (ARGS="--only poison --engines redis")
+	@$(BIN)/python -m tests.matrix $(ARGS)
 
 bench: setup ## Speed and memory beside a lean loop, on this machine
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -15,6 +15,8 @@ from tests.queues.sqliterig import Rig
 from worker import sqliteopen
 from worker.core.errors import ConfigError
 from worker.queues import open_queue
+from worker.queues.port import Ticket
+from worker.queues.sqlite import SqliteQueue
 from worker.sqliteopen import FileSettings, GuardedClock, connect_writer, settings_of
 from worker.store import open_store
 
@@ -165,3 +167,18 @@ def test_a_clock_that_is_set_forward() -> None:
 
     assert clocks.pass_time(10, jump=500) == 1510
     assert clocks.pass_time(10, jump=-0.5) == 1519.5
+
+
+async def test_a_clock_that_is_set_back_delays_nobody(tmp_path):
+    """What was due when it was put is claimed at once, though its time is in the future by now."""
+    now = 1_000_000.0
+    rig = Rig(tmp_path)
+    queue = SqliteQueue(rig.file.again(), clock=lambda: now)
+    await queue.put(Ticket("at once", b"{}"))
+    await queue.put(Ticket("later", b"{}", not_before=now + 60))
+    now -= 3_600
+    leases = await queue.claim(owner="w", lease_seconds=10, wait_seconds=0, limit=10)
+    await queue.close()
+    await rig.close()
+
+    assert [lease.id for lease in leases] == ["at once"]

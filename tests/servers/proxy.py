@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import selectors
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +17,7 @@ class Proxy:
     """Passes bytes between a port of its own and a server's, in a thread of its own.
 
     `is_silent`: bytes stop in both directions while connections stay open, as when a cable is cut.
+    `delay_seconds`: how long each piece is on its way.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -25,6 +28,9 @@ class Proxy:
         self._inner: set[socket.socket] = set()
         self._peers: dict[socket.socket, socket.socket] = {}
         self._lock = threading.Lock()
+        self._forgotten: list[socket.socket] = []
+        self.delay_seconds = 0.0
+        self._late: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
         self._ends = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -43,6 +49,15 @@ class Proxy:
     def silence(self) -> None:
         """Let no byte through any more."""
         self.is_silent = True
+
+    def forget(self) -> None:
+        """Let what is open now stay open and never say anything again; new connections are fine."""
+        with self._lock:
+            for one in list(self._peers):
+                self._selector.unregister(one)
+            self._forgotten += self._peers
+            self._peers.clear()
+            self._inner.clear()
 
     @contextmanager
     def losing_answers(self) -> Iterator[None]:
@@ -64,12 +79,15 @@ class Proxy:
         self._ends.set()
         self._thread.join()
         self.refuse()
+        for one in self._forgotten:
+            one.close()
         self._listener.close()
         self._selector.close()
 
     def _run(self) -> None:
         while not self._ends.is_set():
-            for each, _ in self._selector.select(timeout=0.05):
+            wait = 0.005 if self._late else 0.05
+            for each, _ in self._selector.select(timeout=wait):
                 with self._lock:
                     if each.fileobj is self._listener:
                         self._accept()
@@ -77,6 +95,21 @@ class Proxy:
                         self._ends.wait(0.01)
                     else:
                         self._copy(each.fileobj)
+            with self._lock:
+                self._deliver()
+
+    def _deliver(self) -> None:
+        """Pass on what has been on its way for long enough."""
+        while self._late and self._late[0][0] <= time.monotonic():
+            _, source, chunk = self._late.popleft()
+            if source in self._peers:
+                self._pass(source, chunk)
+
+    def _pass(self, source: socket.socket, chunk: bytes) -> None:
+        try:
+            self._peers[source].sendall(chunk)
+        except OSError:
+            self._drop(source)
 
     def _accept(self) -> None:
         inner, _ = self._listener.accept()
@@ -102,7 +135,11 @@ class Proxy:
             chunk = source.recv(_CHUNK)
             is_lost = self._loses_answers and source not in self._inner
             if chunk and not is_lost:
-                self._peers[source].sendall(chunk)
+                if self.delay_seconds or self._late:
+                    due = time.monotonic() + self.delay_seconds
+                    self._late.append((due, source, chunk))
+                else:
+                    self._pass(source, chunk)
                 return
         except OSError:
             pass

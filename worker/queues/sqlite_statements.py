@@ -43,10 +43,12 @@ where number in ({{which}} limit :limit)
 returning rank, number, token, id, cast(payload as blob), deliveries, handings, enqueued_at, priority,
   lapses
 """
+# What was due when it was put is due, also when the clock has been set back since.
 CLAIM_READY = _CLAIM.format(
     more="",
     which="""
-  select number from task where queue = :queue and state = 'ready' and ready_at <= :now
+  select number from task
+  where queue = :queue and state = 'ready' and ready_at <= max(:now, enqueued_at)
   order by rank, number""",
 )
 CLAIM_EXPIRED = _CLAIM.format(
