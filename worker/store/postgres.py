@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from worker.awaiting import kept
 from worker.core.errors import (
@@ -24,9 +24,10 @@ from worker.core.errors import (
 from worker.core.events import Event
 from worker.core.history import RawMessage
 from worker.core.task import Result
-from worker.postgres.link import Again, PostgresLink, Statements
+from worker.postgres.link import PostgresLink
 from worker.postgres.text import storable
 from worker.store import codec
+from worker.store import postgres_runs as changes
 from worker.store import postgres_session_statements as session_sql
 from worker.store import postgres_sessions as sessions
 from worker.store import postgres_statements as sql
@@ -38,26 +39,17 @@ from worker.store.port import (
     Run,
     RunView,
     SessionClaim,
-    SessionHold,
     SessionWait,
     Turn,
 )
 from worker.store.postgres_lastgood import LastGoodTable
 from worker.store.postgres_mail import PostgresMailbox
-from worker.store.rows import Freed, TurnRow, lost, note_freed, turn_row, view_of
+from worker.store.rows import Freed, lost, note_freed, turn_row, view_of
 from worker.store.unwritten import LAST_GOOD_MAX
 
 PRUNE_BATCH = 200  # runs in one transaction, so that it stays short
+OPEN_TRIES_MAX = 5  # each means that another has begun and let go of the run within a moment
 DECODE_HERE_BYTES = 64 * 1024  # a longer journal is decoded in a thread, beside the event loop
-
-
-class _Begun(NamedTuple):
-    """A run that an open has made its caller's, not read yet."""
-
-    run: Run
-    number: int
-    taken_over: bool
-    turns: list[bytes]
 
 
 class PostgresStore:
@@ -103,9 +95,11 @@ class PostgresStore:
 
     async def append(self, run: Run, events: Sequence[Event], *, synced: bool = True) -> None:
         """See the port: all of the events, or none."""
-        values = {**_owned(run), "count": len(events), "body": codec.encode(events)}
+        values = {**changes.owned(run), "count": len(events), "body": codec.encode(events)}
         statement = sql.APPEND if synced else sql.APPEND_UNSYNCED
-        await self._link.run(lambda on: _append(on, run, statement, values), in_turn=_turn(run))
+        await self._link.run(
+            lambda on: changes.append(on, run, statement, values), in_turn=changes.turn_of(run)
+        )
 
     async def renew(self, run: Run, *, lease_seconds: float) -> None:
         """See the port: stay the owner from now."""
@@ -134,12 +128,15 @@ class PostgresStore:
     ) -> None:
         """See the port: let go without ending the run."""
         run.closing = True
-        values, hold, row = _owned(run), run.session, turn_row(turn)
+        values, hold, row = changes.owned(run), run.session, turn_row(turn)
         if hold is None:
-            freed: Any = await self._link.count(sql.RELEASE_UNSYNCED, values, in_turn=_turn(run))
+            freed: Any = await self._link.count(
+                sql.RELEASE_UNSYNCED, values, in_turn=changes.turn_of(run)
+            )
         else:
             freed = await self._link.transact(
-                lambda tx: _release(tx, values, hold, hold_seconds, row), in_turn=_turn(run)
+                lambda tx: changes.release(tx, values, hold, hold_seconds, row),
+                in_turn=changes.turn_of(run),
             )
         if not freed:
             raise lost(run.id, run.epoch)
@@ -154,16 +151,16 @@ class PostgresStore:
         run.closing = True
         hold, row = run.session, turn_row(turn)
         values = {
-            **_owned(run),
+            **changes.owned(run),
             "count": len(events),
             "body": codec.encode(events),
             "result": codec.encode_result(result),
         }
         if hold is None:
-            freed: Any = await self._link.rows(sql.FINISH, values, in_turn=_turn(run))
+            freed: Any = await self._link.rows(sql.FINISH, values, in_turn=changes.turn_of(run))
         else:
             freed = await self._link.transact(
-                lambda tx: _finish(tx, values, hold, row), in_turn=_turn(run)
+                lambda tx: changes.finish(tx, values, hold, row), in_turn=changes.turn_of(run)
             )
         if isinstance(freed, SessionConflict):
             raise freed
@@ -272,17 +269,17 @@ class PostgresStore:
 
     async def _begin(
         self, values: dict[str, Any], claim: SessionClaim | None
-    ) -> _Begun | RunBusy | SessionBusy | bytes:
+    ) -> changes.Begun | RunBusy | SessionBusy | bytes:
         """Make the run the caller's, unless it has ended (its result) or cannot be had now."""
         if claim is not None:
-            return await self._link.transact(lambda tx: _begin_with(tx, values, claim))
+            return await self._link.transact(lambda tx: changes.begin_with(tx, values, claim))
         for _ in range(OPEN_TRIES_MAX):
             [row] = await self._link.rows(sql.OPEN, values)
-            if (begun := _begun(row, values)) is not None:
+            if (begun := changes.begun_of(row, values)) is not None:
                 return begun
         return RunBusy(f"{values['run']} is being opened by others", retry_after_seconds=1.0)
 
-    async def _events(self, begun: _Begun) -> tuple[Event, ...]:
+    async def _events(self, begun: changes.Begun) -> tuple[Event, ...]:
         if not begun.run.next_seq:
             return ()
         values = {"run": begun.number, "next_seq": begun.run.next_seq}
@@ -293,103 +290,6 @@ class PostgresStore:
 
     async def _let_go(self, begun: Any) -> None:
         # Opened for a caller that has no use for it: nobody should wait for that lease.
-        if isinstance(begun, _Begun):
+        if isinstance(begun, changes.Begun):
             with contextlib.suppress(LeaseLost, StoreUnavailable):  # then the lease runs out
                 await self.release(begun.run, hold_seconds=0.0)
-
-
-OPEN_TRIES_MAX = 5  # each means that another has begun and let go of the run within a moment
-
-
-def _turn(run: Run) -> tuple[str, int]:
-    # The writes of an owner go in its order, also after one whose caller was cancelled.
-    return run.id, run.epoch
-
-
-def _owned(run: Run) -> dict[str, Any]:
-    return {"run": storable(run.id), "epoch": run.epoch}
-
-
-def _begun(
-    row: Any, values: dict[str, Any], turns: list[bytes] | None = None
-) -> _Begun | RunBusy | bytes | None:
-    """What became of an open, from the row that it returns; None when nobody can tell."""
-    number, epoch, next_seq, cancel, redrives, state, owner, left, result = row
-    if number is not None:
-        run = Run(values["run"], epoch, values["owner"], next_seq, cancel, redrives)
-        return _Begun(run, number, state == "open", turns or [])
-    if state == "finished":
-        return bytes(result)
-    if state == "open":
-        return RunBusy(f"{owner} runs {values['run']}", retry_after_seconds=max(0.0, left))
-    return None
-
-
-async def _append(on: Statements, run: Run, statement: str, values: dict[str, Any]) -> None:
-    """Add events behind those that the owner knows of, or that it wrote without hearing of it."""
-    while True:
-        values = {**values, "seq": run.next_seq}
-        if rows := await on.rows(statement, values):
-            [(run.next_seq, run.cancel_requested)] = rows
-            return
-        found = await on.rows(sql.APPENDED, values)
-        if not found:
-            raise lost(run.id, run.epoch)
-        [(next_seq, run.cancel_requested, is_there)] = found
-        has_moved, run.next_seq = next_seq != run.next_seq, next_seq
-        if is_there and values["count"]:
-            return  # it is this one that was written without an answer
-        if not has_moved:
-            raise Again  # it was not ours for a moment, and is now
-
-
-async def _begin_with(
-    tx: Statements, values: dict[str, Any], claim: SessionClaim
-) -> _Begun | RunBusy | SessionBusy | bytes:
-    """Open a run together with its session, or neither."""
-    row = await sessions.locked(tx, claim)
-    seen = await sessions.look(tx, row, values["run"], values["owner"])
-    taken = sessions.Taken(None, [])
-    if seen.can_begin:
-        found = await sessions.take(tx, claim, row, seen, values["run"])
-        if isinstance(found, SessionBusy):
-            return found
-        taken = found
-    [opened] = await tx.rows(sql.OPEN, values)
-    begun = _begun(opened, values, taken.bodies)
-    if isinstance(begun, _Begun) and seen.can_begin:
-        begun.run.session = taken.hold
-    elif begun is None or isinstance(begun, _Begun) or seen.can_begin:
-        raise Again  # the run was begun, ended or let go of between the two looks
-    return begun
-
-
-async def _release(
-    tx: Statements,
-    values: dict[str, Any],
-    hold: SessionHold,
-    hold_seconds: float | None,
-    turn: TurnRow | None,
-) -> SessionConflict | Freed | None:
-    row = await sessions.locked(tx, hold)
-    conflict = sessions.conflict(row, hold, turn)
-    if conflict is not None and hold_seconds is None:
-        return conflict if await tx.rows(sql.IS_OWNED, values) else None
-    if not await tx.count(sql.RELEASE, values):
-        return None
-    if hold_seconds is None:
-        return await sessions.free(tx, row, values["run"], turn)
-    await sessions.keep(tx, row, values["run"], hold_seconds)
-    return Freed()
-
-
-async def _finish(
-    tx: Statements, values: dict[str, Any], hold: SessionHold, turn: TurnRow | None
-) -> SessionConflict | Freed | None:
-    row = await sessions.locked(tx, hold)
-    conflict = sessions.conflict(row, hold, turn)
-    if conflict is not None:
-        return conflict if await tx.rows(sql.IS_OWNED, values) else None
-    if not await tx.rows(sql.FINISH, values):
-        return None
-    return await sessions.free(tx, row, values["run"], turn)
