@@ -157,6 +157,8 @@ class StoreMail(StoreCase):
         with pytest.raises(MailboxFull):
             await store.mail.post("y", b"1" * 101)
         assert (await store.mail.post("z", b"1" * 100)).is_first is True
+        await store.mail.expect(expecting("x"))
+        assert (await store.mail.post("y", b"1" * 900)).is_first is True
 
     async def test_m06_answered(self, store: Store) -> None:
         """What was taken waits no more; the last one takes a large body, the address remembers."""
