@@ -11,6 +11,7 @@ need() { # a package, and the program it brings
     command -v "$2" >/dev/null || missing="$missing $1"
 }
 need mmdebstrap mmdebstrap
+need openssl openssl
 need prometheus promtool
 need redis-server redis-server
 need rabbitmq-server rabbitmq-server

@@ -13,11 +13,12 @@ _PREFIXES = itertools.count(1)
 
 
 @contextmanager
-def redis_server(folder: Path, *options: str) -> Iterator[Server]:
+def redis_server(folder: Path, *options: str, tls: bool = False) -> Iterator[Server]:
     """Run a server that writes nothing to the disk, unless `options` say so."""
     port = free_port()
+    listens = ("--port", "0", "--tls-port", str(port)) if tls else ("--port", str(port))
     command = [
-        *(program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", ""),
+        *(program("redis-server"), *listens, "--bind", "127.0.0.1", "--save", ""),
         *("--appendonly", "no", "--dir", str(folder), *options),
     ]
     server = Server(command, folder, port=port)
