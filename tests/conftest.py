@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -59,6 +60,16 @@ def pytest_collection_finish() -> None:
     """Keep the collector off what collection has made; to look through it all takes a while."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist there is nothing to schedule
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Take ours for `--dist loadgroup`."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from tests.spreading import EachTest
+
+    return EachTest(config, log)
 
 
 def forbid_network(event: str, arguments: tuple[object, ...]) -> None:

@@ -1,4 +1,4 @@
-"""All of tidy in one process, which reads the sources once."""
+"""The sources are read once, by the one process that all of tidy runs in (tests/spreading.py)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ import pytest
 from tests.tidy.sources import forget
 
 HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of this folder together (with xdist's `--dist loadgroup`)."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("tidy"))
 
 
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
