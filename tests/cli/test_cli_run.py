@@ -115,7 +115,10 @@ def test_every_line_of_the_worker_is_json(machine):
 
 
 def test_a_worker_without_mcp_servers_loads_nothing_of_them(machine):
-    """From its start over a task to its end: neither the SDK nor what we have around it."""
+    """From its start over a task to its end: neither the SDK nor what we have around it.
+
+    Nor the drivers of engines that it has not been given.
+    """
     machine.env["PYTHONPROFILEIMPORTTIME"] = "1"
     worker = machine.start()
     answered = machine.type("submit", "现在北京时间几点?", "--wait")
@@ -127,6 +130,7 @@ def test_a_worker_without_mcp_servers_loads_nothing_of_them(machine):
     assert (answered.returncode, code) == (0, 0)
     assert "worker.assembly" in loaded
     assert loaded & {"mcp", "mcp_types", "httpx2", "worker.mcp"} == set()
+    assert loaded & {"psycopg", "redis.client"} == set()
 
 
 LOUD = '''
