@@ -18,6 +18,7 @@ IN_FLIGHT = (1, 16, 128)
 MANY = 1000
 SLOW = 0.2  # seconds before each reply, where a model's thinking is imitated
 STEPS = 200
+SERVERS_OF_QUEUES = ("postgresql", "redis", "nats")
 LOOPS = ("aiohttp", "httpx", "transport", "lean", "lean-own", "lean-told", "worker")
 
 SERVERS = {
@@ -82,6 +83,8 @@ def cases(scale: float) -> list[Case]:
         for kind in ("raw", "worker"):
             arguments = (kind, "--synchronous", synchronous)
             found.append(Case(f"queue {kind} {synchronous}", "queueing", arguments))
+    for engine in SERVERS_OF_QUEUES:
+        found.append(Case(f"queue {engine}", "queueing", ("worker", "--engine", engine)))
     found.append(Case("steps", "steps", (), "long"))
     return found
 

@@ -2,7 +2,8 @@
 
 KIND is `worker` (a model in the process answers at once, so that what is left is claim, journal,
 settlement and telemetry) or `raw` (claim and ack of a plain table, one by one, each in its own
-transaction). Prints one JSON object.
+transaction). `--engine` names another engine than SQLite; its server is started for the case, with
+each change on the disk before it answers. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 from tests.bench.gauge import QUESTION, Gauge
 from tests.bench.worked import export_to_nobody, fill
+from tests.matrix.engines import ENGINES
 from worker import Settings, Worker
 from worker.app import relieved_collector
 from worker.core.messages import Reply
@@ -76,10 +78,14 @@ async def through_worker(folder: Path, options: Any) -> dict[str, float]:
     """Let a worker answer every task."""
     export_to_nobody()
     gauge = Gauge(warm=options.warm, count=options.count)
-    url = f"sqlite:///{folder}/queue.db?synchronous={options.synchronous}"
-    await fill(url, options.warm + options.count + 2 * options.concurrency)
+    await fill(options.queue_url, options.warm + options.count + 2 * options.concurrency)
     settings = Settings(
-        admin="off", http="off", concurrency=options.concurrency, queue_url=url, model="ready"
+        admin="off",
+        http="off",
+        concurrency=options.concurrency,
+        queue_url=options.queue_url,
+        store_url=options.store_url,
+        model="ready",
     )
     with (folder / "lines.jsonl").open("w") as log:
         async with Worker(settings, tools=[], model=Ready(gauge), log_stream=log):
@@ -92,7 +98,8 @@ def main() -> None:
     """Read the options, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=("raw", "worker"))
-    parser.add_argument("--synchronous", default="full")
+    parser.add_argument("--synchronous", default="full", help="of SQLite")
+    parser.add_argument("--engine", choices=tuple(ENGINES), default="sqlite")
     parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--count", type=int, default=1500)
     parser.add_argument("--warm", type=int, default=200)
@@ -102,7 +109,11 @@ def main() -> None:
             options.count *= 4  # they are quick
             figures = raw(Path(made), options)
         else:
-            figures = asyncio.run(through_worker(Path(made), options))
+            with ENGINES[options.engine](Path(made)) as setup:
+                file = f"sqlite:///{made}/queue.db?synchronous={options.synchronous}"
+                queue_url, options.store_url = setup.own_urls()
+                options.queue_url = queue_url or file
+                figures = asyncio.run(through_worker(Path(made), options))
     print(json.dumps(figures))
 
 

@@ -12,13 +12,18 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from tests.bench.plan import IN_FLIGHT, MANY, Case
+from tests.bench.plan import IN_FLIGHT, MANY, SERVERS_OF_QUEUES, Case
 
 SHOWN_VERSIONS = ("aiohttp", "httpx", "httpx-aiohttp", "opentelemetry-sdk", "orjson",
                   "prometheus-client", "pybreaker", "structlog", "tenacity")  # fmt: skip
 # speed.md's lean loop over bare aiohttp, at 16 in flight.
 LEAN_OVER_AIOHTTP = 4.3
 BAND = 20  # steps
+ENGINE_NAMES = {
+    "postgresql": "PostgreSQL",
+    "redis": "Redis, appendfsync always",
+    "nats": "NATS, journal on Redis",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +225,12 @@ def queue_rows(results: Results) -> list[list[str]]:
                 name = "claim, journal, answer, ack" if kind == "worker" else "raw claim and ack"
                 speed = results.of(case, "per_second").shown(digits=0)
                 rows.append([f"{name}, {mode.upper()}", speed, cpu.shown(digits=0)])
+    for engine in SERVERS_OF_QUEUES:
+        if results.has(f"queue {engine}"):
+            found = results.rounds(f"queue {engine}")
+            cpu = figure(each["cpu_ms"] * 1e3 for each in found).shown(digits=0)
+            speed = results.of(f"queue {engine}", "per_second").shown(digits=0)
+            rows.append([f"claim, journal, answer, ack, {ENGINE_NAMES[engine]}", speed, cpu])
     return rows
 
 

@@ -16,14 +16,14 @@ from worker.core.errors import QueueUnavailable, StoreUnavailable
 PAUSING = (sys.executable, str(Path(__file__).parent / "pausing_worker.py"))
 SLOW_SECONDS = 0.2
 AWAY_SECONDS = 2.0
+LONG_LEASE = 15.0  # outlives the outage: else a booking could be cut off from its intent
 
 
 async def killed_while(world: World, moment: str) -> Outcome:
     """kill -9 of the broker and its return: idle, in receive, in a task, in ack, in submit."""
     if moment in ("receive", "ack"):
         return await _killed_at_a_point(world, "claim" if moment == "receive" else moment)
-    # The lease outlives the outage: else a booking could be cut off between its intent and itself.
-    await world.worker(QUEUE__LEASE_SECONDS="15")
+    await world.worker(QUEUE__LEASE_SECONDS=str(LONG_LEASE))
     if moment == "task":
         await world.hand_in("t", plan=HELD)
         await world.site.effect("hold go")
@@ -41,7 +41,7 @@ async def killed_while(world: World, moment: str) -> Outcome:
 async def _killed_at_a_point(world: World, point: str) -> Outcome:
     if point == "ack":
         await world.hand_in("t")
-    world.begin((*PAUSING, point), QUEUE__LEASE_SECONDS="15")
+    world.begin((*PAUSING, point), QUEUE__LEASE_SECONDS=str(LONG_LEASE))
     paused = world.site.folder / "paused"
     await until(paused.exists, within=30, what="the pause")
     world.broker.kill()
@@ -78,9 +78,9 @@ async def _hand_in_again(world: World, name: str) -> None:
 
 async def half_open(world: World) -> Outcome:
     """Every connection of a worker falls silent without a word; new ones are fine."""
-    world.bound_seconds = world.setup.dead_peer_seconds + SLACK_SECONDS
+    world.bound_seconds = max(LONG_LEASE, world.setup.dead_peer_seconds) + SLACK_SECONDS
     with proxied(world) as proxy:
-        await world.worker(QUEUE__LEASE_SECONDS="30")
+        await world.worker(QUEUE__LEASE_SECONDS=str(LONG_LEASE))
         await world.hand_in("t", plan=HELD)
         await world.site.effect("hold go")
         proxy.forget()
@@ -106,7 +106,7 @@ async def away(world: World, which: str) -> Outcome:
     """The store is down while the broker is up, or the reverse, with a task in work."""
     assert world.setup.store_server is not None
     server: Server = world.setup.store_server if which == "store" else world.broker
-    await world.worker(QUEUE__LEASE_SECONDS="15")
+    await world.worker(QUEUE__LEASE_SECONDS=str(LONG_LEASE))
     await world.hand_in("t", plan=HELD)
     await world.site.effect("hold go")
     server.kill()

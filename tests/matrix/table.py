@@ -18,7 +18,8 @@ LEGEND = f"""\
 Written by `make crash-matrix`: real processes and servers, a lease of {LEASE_SECONDS:g} s where nothing else is needed.
 *lost / made twice / seconds*: tasks without a result, bookings made more than once, and how long after the cure the
 last task had its result. ✗ marks a broken promise: something lost or twice, two results, a queue that is not empty, or
-later than the bound (lease + 5 s; half-open: the time until the client gives a silent connection up + 5 s; slow: 30 s).
+later than the bound (lease + 5 s; half-open: the lease or the time until the client gives a silent connection up,
+whichever is longer, + 5 s; slow: 30 s).
 – : cannot happen there.
 """
 
