@@ -245,11 +245,12 @@ class Worker:
             settings,
             runner=runner,
             registry=self.registry,
+            guards=self.guards,
             queue=self.queue,
             store=self.store,
             seen=self.seen,
         )
-        self.runner, self.consumer = working.runner, working.consumer
+        self.runner, self.consumer, self.fleet = working.runner, working.consumer, working.fleet
         stack.callback(self.runner.close)
         self.housekeeper = working.housekeeper
         self.desk = Desk(
@@ -333,6 +334,8 @@ class Worker:
                 group.create_task(self.seen.lag.run(), name="lag"),
                 group.create_task(self.housekeeper.run(), name="housekeeping"),
             ]
+            if self.fleet is not None:
+                beside.append(group.create_task(self.fleet.run(), name="fleet"))
             await self.consumer.run(drain_seconds=self.settings.worker.drain_seconds)
             for task in beside:
                 task.cancel()

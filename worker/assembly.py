@@ -19,6 +19,7 @@ from worker.consuming.heartbeat import HeartbeatOptions
 from worker.consuming.housekeeping import Housekeeper
 from worker.core.opening import Opening
 from worker.core.task import Task
+from worker.guard.fleet import Fleet
 from worker.guard.guards import Guards
 from worker.http import HttpClient, HttpOptions
 from worker.intake import check_cost
@@ -153,6 +154,7 @@ class Working:
     desk: DeliveryDesk
     consumer: Consumer
     housekeeper: Housekeeper
+    fleet: Fleet | None = None
 
 
 def build_runner(
@@ -253,6 +255,7 @@ def build_working(
     *,
     runner: Runner,
     registry: Registry,
+    guards: Guards,
     queue: Queue,
     store: Store,
     seen: Observability,
@@ -300,4 +303,17 @@ def build_working(
         clock=time.monotonic,
         wall=time.time,
     )
-    return Working(runner, desk, consumer, housekeeper)
+    return Working(runner, desk, consumer, housekeeper, build_fleet(settings, guards, store))
+
+
+def build_fleet(settings: Settings, guards: Guards, store: Store) -> Fleet | None:
+    """What workers on one store tell each other of their breakers; None where there is but one."""
+    if not settings.guard.fleet or store.system == "memory":
+        return None
+    return Fleet(
+        store.peers,
+        guards.all,
+        owner=owner_name(),
+        every_seconds=settings.guard.fleet_seconds,
+        clock=time.monotonic,
+    )

@@ -31,6 +31,12 @@ class GuardSettings(Section):
     failure_ratio: float = Field(
         0.5, gt=0, le=1, description="Share of failed attempts in the window that opens it."
     )
+    fleet: bool = Field(
+        True, description="Take open breakers of other workers on the same store as advice."
+    )
+    fleet_seconds: Seconds = Field(
+        0.5, ge=0.05, le=60, description="How often workers tell each other of their breakers."
+    )
     limit: int | None = Field(
         None, ge=1, le=10_000, description="Attempts in flight per dependency; 8 or CONCURRENCY."
     )

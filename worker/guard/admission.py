@@ -279,6 +279,12 @@ class Admission:
         self._flush()
         return follow
 
+    def advise_trial(self, seconds: float) -> None:
+        """Let the next trial come in so long, if it would come later; whether it closes, it says."""
+        with self._lock:
+            if self._effective() == "open":
+                self.breaker.open_until = min(self.breaker.open_until, self._clock() + seconds)
+
     def force_open(self, *, who: str, why: str, until: float | None = None) -> None:
         """Reject everything until released, or until a wall clock time."""
         with self._lock:

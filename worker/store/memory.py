@@ -19,6 +19,7 @@ from worker.core.task import Result
 from worker.store import codec
 from worker.store.mailbox import Mailbox
 from worker.store.memory_mail import Mail, MemoryMailbox
+from worker.store.memory_peers import MemoryPeers
 from worker.store.memory_sessions import SessionShelf
 from worker.store.port import (
     HOLD_PATIENCE_SECONDS,
@@ -57,6 +58,7 @@ class MemoryBase:
         self.outage = False
         self.records: dict[str, _Record] = {}
         self.last_good: dict[str, Remembered] = {}
+        self.peers: dict[str, tuple[str, float]] = {}
         self.mail = Mail()
         self.sessions = SessionShelf(self._has, self._fence)
 
@@ -89,6 +91,7 @@ class MemoryStore:
         self.mail: Mailbox = MemoryMailbox(
             self.base.mail, now=self._now, is_finished=self._is_finished
         )
+        self.peers = MemoryPeers(self.base.peers, now=self._now)
 
     def __repr__(self) -> str:
         return f"MemoryStore({self.base!r})"

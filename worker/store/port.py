@@ -14,6 +14,7 @@ from worker.core.events import Event
 from worker.core.history import RawMessage, is_paired
 from worker.core.task import Result
 from worker.store.mailbox import Mailbox
+from worker.store.peers import Peers
 
 BEYOND_ALL_EVENTS = 2**53  # a view after this number holds no events
 
@@ -360,3 +361,8 @@ class Store(Journal, Sessions, LastGood, Protocol):
     """Everything that must survive a crash, apart from the queue, behind one connection."""
 
     mail: Mailbox
+
+    @property
+    def peers(self) -> Peers:
+        """What the workers on this store tell each other."""
+        ...

@@ -44,6 +44,7 @@ from worker.store.port import (
 )
 from worker.store.postgres_lastgood import LastGoodTable
 from worker.store.postgres_mail import PostgresMailbox
+from worker.store.postgres_peers import PeerTable
 from worker.store.rows import Freed, lost, note_freed, turn_row, view_of
 from worker.store.unwritten import LAST_GOOD_MAX
 
@@ -63,6 +64,7 @@ class PostgresStore:
     def __init__(self, link: PostgresLink, *, last_good_max: int = LAST_GOOD_MAX) -> None:
         self.last_good = LastGoodTable(link, values_max=last_good_max)
         self.mail: Mailbox = PostgresMailbox(link)
+        self.peers = PeerTable(link)
         self._link = link
         self._opens: set[asyncio.Task[Any]] = set()
         self._closed = False

@@ -43,6 +43,11 @@ create table if not exists @last_good (
   at float8 not null
 );
 create index if not exists last_good_at on @last_good (at);
+create table if not exists @peer (
+  owner text primary key,
+  words text not null,
+  until float8 not null
+);
 create table if not exists @expectation (
   number bigint generated always as identity primary key,
   key bytea not null unique, -- a digest of address, run and call
@@ -102,4 +107,4 @@ create index if not exists session_line_place on @session_line (session, place, 
 create index if not exists session_line_until on @session_line (until)
 """
 
-STORE = Part(name="store", schema=TABLES)
+STORE = Part(name="store", schema=TABLES, steps=("",))  # peers

@@ -46,6 +46,7 @@ from worker.store.port import (
 from worker.store.redis_lastgood import LastGoodHash
 from worker.store.redis_lua import PAGE
 from worker.store.redis_mail import RedisMailbox
+from worker.store.redis_peers import PeerHash
 from worker.store.rows import (
     EVENTS_MAX,
     Freed,
@@ -77,6 +78,7 @@ class RedisStore:
         self.keys = ("{" + link.settings.prefix + "store}",)
         self.last_good = LastGoodHash(link, self.keys, values_max=last_good_max)
         self.mail: Mailbox = RedisMailbox(link, self.keys)
+        self.peers = PeerHash(link, self.keys)
         self._in_turn: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
         self._opens: set[asyncio.Task[Any]] = set()
         self._closed = False

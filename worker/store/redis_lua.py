@@ -11,6 +11,7 @@ ARGV[1] is added to the server's clock.
     :expect:N    an expectation, a hash         :at:A :of:ID :pending:KIND :asked
     :post:A      a post, a hash                 :posts :unheard :unexpected :unexpected-bytes
     :values :values-at                          last good values
+    :peers :peer-words                          gossip, by its end
     :n           the last number given
 
 A run that nobody has opened (somebody asked for its end, before it began) is in `early`.

@@ -39,6 +39,7 @@ from worker.store.port import (
 from worker.store.rows import lost, note_freed, readable, readable_claim, turn_row, view_of
 from worker.store.sqlite_lastgood import LastGoodTable
 from worker.store.sqlite_mail import SqliteMailbox
+from worker.store.sqlite_peers import PeerTable
 from worker.store.sqlite_rows import ours, read_view
 from worker.store.unwritten import LAST_GOOD_MAX
 
@@ -70,6 +71,7 @@ class SqliteStore:
         self._file = file
         self._clock = clock or GuardedClock()
         self.mail: Mailbox = SqliteMailbox(file, clock=self._clock)
+        self.peers = PeerTable(file, clock=self._clock)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -257,12 +259,9 @@ class SqliteStore:
 
     async def _let_go(self, found: Any) -> None:
         # Opened for a caller that has no use for it: nobody should wait for that lease.
-        if isinstance(found, SessionBusy) or found is _LONG:
-            return
-        opened, bodies, _ = found
-        if bodies is not None:
+        if isinstance(found, tuple) and found[1] is not None:
             with contextlib.suppress(LeaseLost, StoreUnavailable):  # then the lease runs out
-                await self.release(opened[0], hold_seconds=0.0)
+                await self.release(found[0][0], hold_seconds=0.0)
 
     # --- in the writer thread --------------------------------------------------------------------
 

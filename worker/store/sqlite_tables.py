@@ -42,6 +42,11 @@ create table if not exists last_good (
   at real not null
 ) strict;
 create index if not exists last_good_at on last_good (at);
+create table if not exists peer (
+  owner text primary key,
+  words text not null,
+  until real not null
+) strict;
 create table if not exists expectation (
   number integer primary key,
   address text not null,
@@ -107,5 +112,6 @@ STORE = Part(
         "",  # sessions
         add_column("session", "held_up_by", "text"),
         add_column("session", "held_up_since", "real"),
+        "",  # peers
     ),
 )

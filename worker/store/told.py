@@ -16,6 +16,7 @@ from worker.core.events import Event
 from worker.core.history import RawMessage
 from worker.core.task import Result
 from worker.store.mailbox import Mailbox
+from worker.store.peers import Peers
 from worker.store.port import (
     Keeper,
     Opened,
@@ -44,6 +45,7 @@ class TelledStore:
         self.system = store.system
         self._telemetry = telemetry
         self.mail: Mailbox = TelledMailbox(store.mail, self._watch)
+        self.peers: Peers = store.peers
 
     def __repr__(self) -> str:
         return f"TelledStore({self.inner!r})"

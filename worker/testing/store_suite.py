@@ -19,6 +19,7 @@ from worker.testing.harness import StoreHarness
 from worker.testing.session_line import SessionLine
 from worker.testing.store_case import note
 from worker.testing.store_mail import StoreMail
+from worker.testing.store_peers import StorePeers
 from worker.testing.store_pruning import StorePruning
 from worker.testing.store_renewing import StoreRenewing
 from worker.testing.store_sessions import StoreSessions
@@ -36,7 +37,9 @@ STARTED = Started(
 )
 
 
-class StoreSuite(StorePruning, StoreRenewing, StoreViews, StoreMail, StoreSessions, SessionLine):
+class StoreSuite(
+    StorePruning, StoreRenewing, StoreViews, StoreMail, StorePeers, StoreSessions, SessionLine
+):
     """Every sentence of the contracts, as a test with its number."""
 
     async def take_over(self, store: Store, harness: StoreHarness) -> Run:
