@@ -17,7 +17,7 @@ from worker.core.passage import Passage
 
 _THE = (" the", "the", "these", "those", "both", "all")
 _OF_POINTS = ("your", "these", "all", "the", "of")
-_THING_CHARS, _ASKING_CHARS = 24, 16
+_THING_CHARS, _ASKING_CHARS, _AGE_CHARS = 24, 16, 12
 
 
 class Counting:
@@ -68,6 +68,20 @@ class Counting:
             return False  # with 2 bedrooms: how many is said
         asking = question[max(0, at - _ASKING_CHARS) : at]
         return at >= 0 and not near.HOW_MANY.search(asking)
+
+    def is_age(self, figure: Figure) -> bool:
+        """Whether somebody is so old who was born in a year that was told; in China one more."""
+        today = self._known.calendar.today
+        after = self._passage.after(figure, _AGE_CHARS)
+        text, before = figure.text[-2:] + after, self._passage.before(figure, 3)
+        if today is None or not (near.AGE.search(text) or before.endswith("岁")):
+            return False
+        more = (0, 1, 2) if "虚" in before else (0,)
+        return any(
+            self._known.has_number(today.year - figure.values[0] + each, 0.0)
+            or today.year - figure.values[0] + each in self._known.calendar.years
+            for each in more
+        )
 
     def is_frequency(self, figure: Figure) -> bool:
         """Whether so many fit into the hour or the minute: every 4 minutes are 15 an hour."""

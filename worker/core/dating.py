@@ -25,8 +25,14 @@ from worker.core.figure import Figure, Kind
 from worker.core.moments import DAY_SECONDS, Date, whole_dates
 
 _ONE_O_CLOCK = 13 * 3600.0  # in the afternoon
+_MONTH = 2_629_800.0
 _CHINA = 28_800.0  # seconds before UTC
+_NEXT_DAY = re.compile(r"次日|翌日|隔天|nextday|\+1d")
 _YEARS = frozenset({"明年", "next year"})
+_WEEKDAYS = [
+    re.compile(rf"\b{english}(?:[a-z]{{0,6}}day)?\b|(?:周|星期|礼拜){chinese}", re.IGNORECASE)
+    for english, chinese in zip(ENGLISH_DAYS, "一二三四五六日", strict=True)
+]
 _OFFSET = re.compile(r"T[0-9:.]{5,12}[+-](0[0-9]|1[0-4]):?([0-5][0-9])")
 
 
@@ -43,6 +49,7 @@ class Calendar:
     whole: list[date] = field(default_factory=list)  # the dates, their years added
     times: set[Date] = field(default_factory=set)
     clocks: set[float] = field(default_factory=set)  # seconds of the day
+    ends: set[float] = field(default_factory=set)  # when what begins then is over
     counts_to_24: bool = False
     successive: list[float] = field(default_factory=list)  # seconds from a time to the next one
     offsets: list[float] = field(default_factory=list)  # of local times from UTC, in seconds
@@ -104,6 +111,15 @@ class Calendar:
         self.dates |= {(None, month, day) for month in months for day in days}
         self.whole = whole_dates([*self.dates, *moments.with_years(self.dates, self.today)])
 
+    def add_upcoming(self, told: str) -> None:
+        """Add the dates of the next weekdays that are told."""
+        if self.today is None:
+            return
+        for weekday, form in enumerate(_WEEKDAYS):
+            if form.search(told):
+                ahead = (weekday - self.today.weekday()) % 7
+                self.add_day(self.today + timedelta(days=ahead))
+
     def nows(self) -> list[float]:
         """The time of asking in UTC, and in the zones that are known: who asks in Chinese has one."""
         if self.now is None:
@@ -149,6 +165,13 @@ class Calendar:
             return said[:2] in self._without_seconds()
         return said in self.times
 
+    def is_end(self, said: Date, clock: float | None) -> bool:
+        """Whether something is over at this time that was told to begin and to last so long."""
+        if clock is not None and self.counts_to_24:
+            return clock in self.ends
+        wanted = 3600.0 * (said[0] or 0) + 60.0 * (said[1] or 0)
+        return any(end % (DAY_SECONDS / 2) == wanted for end in self.ends)
+
     def _without_seconds(self) -> set[Date]:
         if not self._short_times:
             self._short_times = {told[:2] for told in self.times}
@@ -158,6 +181,8 @@ class Calendar:
         """Whether a day by its name is one that was told; `is_now` says that it is to be today."""
         word = name.lower()
         if tight(word) in self.corpus or tight(word) in tight(self.question):
+            return True
+        if word.startswith(("明", "tomorrow")) and _NEXT_DAY.search(self.corpus):
             return True
         weekday, week = weekday_of(word), week_of(word)
         if week is not None and self.today is not None:
@@ -220,6 +245,23 @@ def _same_quarter(said: int | None, told: int | None) -> bool:
 
 def _quarter(month: int) -> int:
     return -month if month < 0 else (month + 2) // 3
+
+
+def after_days(dates: Iterable[date], lengths: Iterable[float]) -> Iterator[date]:
+    """The days on which something is over that begins at a date and lasts so many seconds."""
+    few = list(lengths)
+    for day in dates:
+        for seconds in few:
+            months, rest = divmod(seconds, _MONTH)
+            try:
+                if rest == 0 and months:
+                    years, month = divmod(day.month - 1 + int(months), 12)
+                    yield day.replace(year=day.year + years, month=month + 1, day=min(day.day, 28))
+                    yield day.replace(year=day.year + years, month=month + 1)
+                else:
+                    yield day + timedelta(days=round(seconds / DAY_SECONDS))
+            except (ValueError, OverflowError):
+                continue
 
 
 def days_from(today: date, counts: Iterable[int]) -> Iterator[date]:

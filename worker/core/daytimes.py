@@ -16,11 +16,18 @@ RELATIVE |= {"昨": -1, "yesterday": -1, "last night": -1, "前天": -2}
 
 def clock_of(figure: Figure, text: str) -> float | None:
     """The seconds of the day of a time; None where nothing says which half of the day is meant."""
-    around = text[max(0, figure.start - 3) : figure.end]
     clock = plain_clock(figure)
-    if clock >= 12 * 3600.0 or _AM.search(around):
+    if figure.text.lower() in ("noon", "midday"):
+        return 12 * 3600.0
+    if clock >= 12 * 3600.0:
         return clock
-    return clock + 12 * 3600.0 if _PM.search(around) else None
+    before = text[max(0, figure.start - 3) : figure.start]
+    for around in (figure.text, "" if before.isascii() else before):
+        if _AM.search(around):
+            return clock
+        if _PM.search(around):
+            return clock + 12 * 3600.0
+    return None
 
 
 def plain_clock(figure: Figure) -> float:

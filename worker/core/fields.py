@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from worker.core.figure import Figure, Kind
 from worker.core.measures import UNITS
+from worker.core.relations import period_of, roles_of
 from worker.core.results import MONEY, PERCENT, PRICE, RECORD
 
 _KEY = re.compile(r'"([^"\\{}\[\]]{1,60})"\s*:\s*"?[-+\u2212¥$€£ ]*$')
@@ -67,11 +68,15 @@ _LASTING_WORDS = (
     "game trip journey flight train class lesson meeting video film match transfer layover talk read screen"
 )
 _LASTING = frozenset(_LASTING_WORDS.split())
+_LEAST_OF = frozenset({"order", "qty", "quantity", "stock", "level", "rating", "count", "grade"})
+_GOES_IN = frozenset({"check", "log", "sign", "built", "plug", "move", "opt", "drop", "checked"})
+_OVER = frozenset({"dl", "l", "ml", "kg", "m3", "h", "s"})
+_FOR_ONE = re.compile(r"[首每第单]$")  # 首小时 8 is a price
 _MINUTES = UNITS["minutes"]
 _NAMES = frozenset(["id", "no", "code", "number", "phone", "zip", "year", "version", "receipt"])
 _OF_NAMES = re.compile(r"(?:[编单期型]号|号码|电话|手机|年份|邮编)$")
 _NAMES_A_FIELD = re.compile(r'"\s*:')
-_OF_MONEY = re.compile(r"[额价费款钱薪格][万亿]?元?$|元$|^元")
+_OF_MONEY = re.compile(r"(?:[额价费款钱薪]|(?<!规)格)[万亿]?元?$|元$|^元")
 _SHARES = frozenset({"percent", "percentage", "pct"})
 _GENERAL = frozenset(
     [
@@ -136,6 +141,7 @@ class Place:
     is_bare: bool = False  # no unit stands beside it
     is_open: bool = False  # it has no unit, nor a name that says what it is a number of
     hint: str | None = None  # the dimension that its name lets one expect
+    period: float | None = None  # the seconds for which it is told: use_l_per_hour
     is_name: bool = False  # 第 3 条, the id of a record, a year: told, but not to reckon with
 
 
@@ -159,6 +165,7 @@ def place_of(figure: Figure, text: str, number: int) -> Place:
         tags = {f"{tag}'" if tag in MONEY else tag for tag in tags}
     if measure is not None:
         tags.add(measure[0])
+    tags |= set(roles_of(words)) if words else set()
     is_bare = not (is_share or figure.money or figure.measure or is_timed)
     is_open = (
         is_bare
@@ -168,6 +175,7 @@ def place_of(figure: Figure, text: str, number: int) -> Place:
     return Place(
         frozenset(tags),
         measure,
+        period=period_of(words) if words else None,
         scale=_scale(words),
         is_share=is_share,
         may_be_share=is_open or (is_bare and not (_RATIOS | _GENERAL).isdisjoint(words)),
@@ -223,17 +231,30 @@ def _unit(words: list[str]) -> tuple[str, float] | None:
         return _UNIT_WORDS.get(words[words.index("per") - 1])
     if words[0] == "per":
         return None
-    if words[-1] == "min" and any(_HINTS.get(w) == "time" or w in _LASTING for w in words):
+    if words[-1] == "min" and len(words) > 1 and not any(_has_a_least(w) for w in words[:-1]):
         return _MINUTES
+    if len(words) > 2 and words[-1] in _OVER and words[-2] in _UNIT_WORDS:
+        return _UNIT_WORDS[words[-2]]  # hemoglobin_g_dl
+    if words[-1] == "in" and len(words) > 1 and words[-2] not in _GOES_IN:
+        return UNITS["inch"]
     chinese = _CHINESE_UNIT.search(words[-1])
-    if chinese and (len(words) > 1 or chinese.start() > 0):
-        return UNITS[chinese[0]]
+    if chinese and (len(words) > 1 or chinese.start() > 0 or len(chinese[0]) > 1):
+        is_price = _FOR_ONE.search(words[-1], 0, chinese.start())
+        return None if is_price else UNITS[chinese[0]]
     found = [
         _UNIT_WORDS[word]
         for at, word in enumerate(words)
         if word in _UNIT_WORDS and (len(word) > 1 or 0 < at == len(words) - 1)
     ]
     return found[-1] if len({dimension for dimension, _ in found}) == 1 else None
+
+
+def _has_a_least(word: str) -> bool:
+    """Whether a name with this word and "min" tells the least of something, and no minutes."""
+    if word in _LASTING:
+        return False
+    is_measure = _HINTS.get(word, "time") != "time" or word in _UNIT_WORDS
+    return is_measure or word in MONEY | _RATIOS | _LEAST_OF
 
 
 def _unit_words(figure: Figure, text: str) -> list[str]:

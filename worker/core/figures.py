@@ -64,7 +64,11 @@ def figures(text: str) -> list[Figure]:
 
 def _is_range(first: Figure, between: str, second: Figure) -> bool:
     """Whether "and" stands in a range: 14 and 530 g are no two weights."""
-    if between.strip() != "and" or not (first.values and second.values):
+    if not (first.values and second.values):
+        return True
+    if first.values[0] * second.scale > 10 * second.values[0]:
+        return False  # from 1.7 billion in 2019 to 1.3 billion
+    if between.strip() != "and":
         return True
     return first.values[0] * 10 >= second.values[0]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from worker.core import moments
-from worker.core.dating import Calendar, days_from
+from worker.core.dating import Calendar, after_days, days_from
 from worker.core.figure import Figure, Kind
 from worker.core.moments import DAY_SECONDS, whole_dates
 from worker.core.rows import Rows
@@ -19,6 +19,7 @@ from worker.core.rows import Rows
 _REST = re.compile(
     r"剩|其余|其他|另外|还有|\b(?:left|other|rest|remain\w*|more|to go)\b", re.IGNORECASE
 )
+_WORKING_DAYS = re.compile(r"工作日|(?:business|working)_?days?")
 _FEW = 6
 _SIDES_MAX = 12
 Amounts = dict[str, list[float]]  # by dimension, in its base unit
@@ -58,7 +59,9 @@ class Inferring:
             *(self.rows.rests if _REST.search(answer) else ()),
             *moments.on_clocks(calendar.clocks, calendar.corpus),
         ]
+        calendar.add_upcoming("\n".join(texts))
         calendar.complete(f"{said}\n{answer}".lower())
+        self._add_ends_of_days()
         told += moments.between_dates(calendar.whole, calendar.today, ())
         common_days = set(moments.common_days(said, months))
         since = sorted(moments.since(calendar.clocks, calendar.nows()))
@@ -96,7 +99,7 @@ class Inferring:
         lasting = sorted({s for s in self.amounts.get("time", ()) if 60 <= s < DAY_SECONDS})
         for clock in sorted(calendar.clocks)[: moments.CLOCKS_MAX]:
             for seconds in lasting[: moments.CLOCKS_MAX]:
-                calendar.add_clock(clock + seconds)
+                calendar.ends.add(60.0 * (round((clock + seconds) / 60) % 1440))
 
     def _speeds(self) -> list[float]:
         """How long so many kilometres take at a speed; and, so many in so many hours, the speed."""
@@ -110,6 +113,17 @@ class Inferring:
                 if seconds > 0:
                     self.amounts.setdefault("speed", []).append(3.6 * metres / seconds)
         return spans
+
+    def _add_ends_of_days(self) -> None:
+        """The day on which something is over that begins on a day and lasts so many days."""
+        calendar = self.calendar
+        if _WORKING_DAYS.search(calendar.corpus):
+            return  # which days those are, nobody knows
+        lasting = {s for s in self.amounts.get("time", ()) if s >= DAY_SECONDS}
+        found = after_days(calendar.whole[:_FEW], sorted(lasting)[:_FEW])
+        for day in list(found):
+            calendar.add_day(day)
+            calendar.whole.append(day)
 
     def _add_volumes(self) -> None:
         """Of three sides, one after another, in litres."""

@@ -8,6 +8,7 @@ nothing is told (昨天的价格查不到). One that was told is held against wh
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from worker.core import surroundings as near
@@ -22,10 +23,10 @@ from worker.core.lasting import Lasting
 from worker.core.measures import base_value
 from worker.core.naming import Naming
 from worker.core.passage import Passage
-from worker.core.results import Operand, Tags
+from worker.core.results import PERCENT, Operand, Tags
 
 _BASES = (1.0, 10.0, 100.0, 1000.0)
-_NEAR_BASE = 24
+_NEAR_BASE, _LIST_CHARS = 24, 60
 _ROUNDS_MAX = 3
 _DERIVED_MAX = 12
 _TOLD: Tags = frozenset()
@@ -62,7 +63,8 @@ class Judge:
                 if tags is None or self._is_misplaced(figure):
                     left.append(figure)
                 elif tags:
-                    derived.append(Operand(figure.values[0], tags))
+                    mark = {PERCENT} if figure.kind is Kind.PERCENT else set()
+                    derived.append(Operand(figure.values[0], tags | mark))
             open_, fresh = left, bool(derived)
             if fresh and open_:
                 self._known.reckon_also_with(derived[:_DERIVED_MAX])
@@ -95,16 +97,37 @@ class Judge:
 
     def _is_time(self, figure: Figure) -> bool:
         clock = clock_of(figure, self._passage.text)
-        if self._known.calendar.has_time(figure.parts, clock=clock) or self._is_told(figure):
+        if self._known.calendar.has_time(figure.parts, clock=clock):
+            return True
+        before = near.PART_END.split(self._passage.before(figure))[-1]
+        is_start = near.STARTS.search(f"{before} {self._passage.after(figure, 3)}")
+        if not is_start and self._known.calendar.is_end(figure.parts, clock):
+            return True
+        is_numeral = figure.text.lower() not in ("noon", "midday", "midnight")
+        if is_numeral and self._is_told(figure):
             return True
         return self._naming.is_now(figure) or self._naming.is_lasting(figure)
+
+    def _shares_unit(self, figure: Figure) -> bool:
+        """Whether it was told in the unit of the figures listed after it: 38, 39 and 40 °C."""
+        if figure.kind is not Kind.NUMBER or figure.measure or figure.money:
+            return False
+        end = figure.end
+        for other in self._passage.between(figure.end, figure.end + _LIST_CHARS):
+            if not near.LISTED.fullmatch(self._passage.text[end : other.start]):
+                return False
+            if other.measure or other.kind is Kind.PERCENT:
+                shared = replace(figure, kind=other.kind, measure=other.measure)
+                return self._is_told(shared)
+            end = other.end
+        return False
 
     def _is_plain(self, figure: Figure) -> bool:
         """Whether a number or a share was told as it is, or counts what was asked for."""
         is_number = figure.kind is Kind.NUMBER and not figure.money
         if self._is_told(figure) or self._known.is_common(figure):
             return True
-        return is_number and self._is_plain_number(figure)
+        return is_number and (self._is_plain_number(figure) or self._shares_unit(figure))
 
     def _is_plain_number(self, figure: Figure) -> bool:
         value, known, naming = figure.values[0], self._known, self._naming
@@ -114,7 +137,7 @@ class Judge:
             return True
         if value in _BASES and near.PER.search(self._passage.before(figure, 6)):
             return True
-        if self._counting.is_frequency(figure):
+        if self._counting.is_frequency(figure) or self._counting.is_age(figure):
             return True
         if naming.is_tail(figure) or naming.is_said_as_time(figure):
             return True
@@ -141,6 +164,10 @@ class Judge:
             return known.has_number(value, tolerance)
         dimension, unit = figure.measure
         slack = tolerance * (1 / 1.8 if unit < 0 else unit)
+        if dimension == "heat" and near.BELOW_ZERO.search(self._passage.before(figure, 2)):
+            return known.has_amount("heat", base_value(-value, figure.measure), slack) or (
+                known.has_amount("heat", base_value(value, figure.measure), slack)
+            )
         if known.has_amount(dimension, base_value(value, figure.measure), slack):
             return True
         return known.has_expected(dimension, value, tolerance)

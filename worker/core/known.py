@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from worker.core import compounds
 from worker.core.comparing import has, tight
@@ -20,7 +20,9 @@ from worker.core.figures import figures
 from worker.core.inferring import Inferring, Spans, body_masses
 from worker.core.measures import base_value
 from worker.core.moments import Date
-from worker.core.reckoning import LOOSE_MAX, Reckoner
+from worker.core.pools import LOOSE_MAX
+from worker.core.reckoning import Reckoner
+from worker.core.relations import EACH, SUM
 from worker.core.results import ASKED, Operand
 from worker.core.rows import Rows
 
@@ -36,10 +38,11 @@ _WORD_TIMES |= {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7
 _WORD_TIMES |= {"nine": 9, "ten": 10, "twelve": 12}
 _LIST = re.compile(r"\[([^\[\]{}]{1,400})\]")
 _HUNDRED = re.compile(r"[一每][ ]?(?:百|100)|(?:/|\bper )100\b|\ba hundred\b", re.IGNORECASE)
+_HUNDRED_TOLD = re.compile(r"百公里|per_?100")
 _TWICE = re.compile(
-    r"往返|来回|双程|一对|\b(?:round[- ]trip|return|both ways|twice|pair)\b", re.IGNORECASE
+    r"往返|来回|双程|一对|\b(?:round[- ]trip|return|both|twice|pair)\b", re.IGNORECASE
 )
-_TIMES_MAX = 6
+_TIMES_MAX, _FIELDS_MAX = 6, 6
 
 
 @dataclass(slots=True)
@@ -102,7 +105,8 @@ class Known:
         self.numbers += in_cents
         self.prices += in_cents
         if len(run) == 2:  # of two numbers in one text it is told how they differ
-            run = [Operand(each.value, each.tags | {f"~{len(self.runs)}"}) for each in run]
+            mark = f"~{len(self.runs)}"
+            run = [replace(each, tags=each.tags | {mark}) for each in run]
         self.runs.append(run)
         self.calendar.take_offsets(text)
         self.lengths.add(len(run))
@@ -151,7 +155,7 @@ class Known:
                 self.amounts.setdefault(dimension, []).append(base)
                 self.units.setdefault(dimension, set()).add(unit)
             tags = place.tags | {ASKED} if is_question else place.tags
-            yield Operand(value * place.scale, tags)
+            yield Operand(value * place.scale, tags, place.period)
 
     def _reckon_with(self, run: Iterable[Operand]) -> None:
         """A value told twice, in the question and by a tool, is one: it is not added to itself."""
@@ -163,7 +167,8 @@ class Known:
                 self._counted[each.value, nth] = len(self.operands)
                 self.operands.append(each)
             else:
-                self.operands[at] = Operand(each.value, self.operands[at].tags | each.tags)
+                told = self.operands[at]
+                self.operands[at] = replace(told, tags=told.tags | each.tags)
 
     def settle(self, texts: Sequence[str], answer: str, asked: Sequence[Figure]) -> None:
         """Put everything in order for an answer with these figures; `texts` are all taken."""
@@ -193,7 +198,7 @@ class Known:
         if _TWICE.search(answer):
             small.append(2.0)
         small += [float(n) for n in sorted(self.rows.list_lengths - {0, 1})[:2]]
-        if _HUNDRED.search(answer):
+        if _HUNDRED.search(answer) or _HUNDRED_TOLD.search(self.corpus):
             small.append(100.0)
         return tuple(small)
 
@@ -213,9 +218,14 @@ class Known:
         """Everything that follows from what was told."""
         if self._reckoner is None:
             asked = _times_in(self.question)
+            sums_of_fields = self._sums_of_fields()
             self._reckoner = Reckoner(
-                self.operands, [*self.runs, *self._columns()], self._small, asked
+                [*self.operands, *sums_of_fields],
+                [*self.runs, *self._columns()],
+                self._small,
+                asked,
             )
+            self._reckoner.add_sums(sums_of_fields)
             records = self.rows.records
             years = [s / 31_557_600 for s in self.amounts.get("time", ()) if s >= 31_557_600]
             sums = [each.value for each in self.operands if each.value >= 100]
@@ -225,9 +235,21 @@ class Known:
                 [n for record in records for n in compounds.changes(record)],
                 [*totals, *compounds.interest(sums, self.shares, [1.0, *years])],
             )
+            self._reckoner.add_wholes(self.rows.wholes)
             self.operands += [Operand(n, frozenset({"="})) for n in totals if n not in self._totals]
             self._totals |= set(totals)
         return self._reckoner
+
+    def _sums_of_fields(self) -> list[Operand]:
+        """The sum of each field that several records have: it may be reckoned with, too."""
+        tags = {each.value: each.tags for each in self.operands}
+        found = []
+        for name, values in self.rows.columns.items():
+            if len(values) > 1 and "/" not in name and all(n in tags for n in values):
+                common = frozenset.intersection(*(tags[n] for n in values))
+                if not common & {"%", "heat", EACH}:
+                    found.append(Operand(sum(values), (common - {ASKED}) | {SUM}))
+        return found[:_FIELDS_MAX]
 
     def _columns(self) -> Iterator[list[Operand]]:
         """The numbers of one field in all records, each with its words."""

@@ -105,6 +105,8 @@ def between_dates(
     for one, other in combinations(days, 2):
         yield (abs((other - one).days) + 1) * DAY_SECONDS
     if today is not None:
+        for day in days:
+            yield (abs((today - day).days) + 1) * DAY_SECONDS
         days.append(today)
         for year in {int(n) for n in years if n in range(1900, today.year)}:
             yield (today.year - year) * 365.25 * DAY_SECONDS

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
+from datetime import timedelta
 
 from worker.core import surroundings as near
 from worker.core.comparing import has, tight
 from worker.core.figure import Figure, Kind
 from worker.core.known import Known
+from worker.core.moments import DAY_SECONDS
 from worker.core.numerals import CHINESE_DIGITS, english_number_of
 from worker.core.passage import Passage
 
 _PHONE_DIGITS = 7
 _NEAR_TIME, _CARRIED = 24, 40
+_LASTING_MAX, _FAR = 10, 3000
 
 
 class Naming:
@@ -47,7 +50,11 @@ class Naming:
 
     def is_tail(self, figure: Figure) -> bool:
         """Whether it is how a long number ends that was told: 尾号 1175."""
-        if not (figure.text.isdigit() and near.TAIL.search(self._passage.before(figure))):
+        if not figure.text.isdigit():
+            return False
+        if len(figure.text) >= _PHONE_DIGITS and figure.text in self._known.digits:
+            return True  # 8520-3316 without what parts it
+        if not near.TAIL.search(self._passage.before(figure)):
             return False
         return re.search(rf"[0-9]{figure.text}(?![0-9])", self._known.digits) is not None
 
@@ -62,7 +69,21 @@ class Naming:
             return True
         if figure.text.endswith("号") and self._is_numbered(figure):
             return True
-        return self._is_fraction(figure)
+        if figure.parts[1] is not None and figure.parts[2] is None and near.NO_DATA.search(clause):
+            return True  # of December there is nothing yet
+        return self._is_fraction(figure) or self._is_used_up(figure)
+
+    def _is_used_up(self, figure: Figure) -> bool:
+        """Whether it is the day on which what was told is used up at the pace that was told."""
+        today = self._known.calendar.today
+        if today is None or not near.USED_UP.search(
+            self._passage.around(figure, near.SENTENCE_END)
+        ):
+            return False
+        rows = self._known.reckoner.lasting.rows[:_LASTING_MAX]
+        days = {int(seconds / DAY_SECONDS) + n for seconds, _ in rows for n in (0, 1)}
+        ends = (today + timedelta(days=n) for n in days if n < _FAR)
+        return any((end.month, end.day) == figure.parts[1:] for end in ends)
 
     def _is_fraction(self, figure: Figure) -> bool:
         """Whether 2/3 of the tools, which is no day of February, follows from what was told."""
@@ -80,7 +101,9 @@ class Naming:
     def _is_numbered(self, figure: Figure) -> bool:
         """Whether it is the number of a door or a line that was told: 3号 is no part of 13号."""
         whole = rf"(?<![0-9{CHINESE_DIGITS}十]){re.escape(tight(figure.text))}"
-        return re.search(whole, self._known.corpus) is not None
+        named = rf'"{figure.parts[2]}"(?!:)'  # the third, where that is a name: "3"
+        corpus = self._known.corpus
+        return re.search(whole, corpus) is not None or re.search(named, corpus) is not None
 
     def is_day(self, figure: Figure) -> bool:
         """Whether a day that is named was told, or nothing is told of it but when to ask again."""

@@ -31,6 +31,9 @@ def share_of(group: Groups, at: At) -> Figure | None:
         count = float(word) if word.isdigit() else english_number_of(word)
         share = 100.0 / (count or 1.0)
         return Figure(Kind.PERCENT, *at, values=(share,), quantum=_NEAR * share)
+    if group["outof"]:
+        share = 100.0 * english_number_of(group["outof"]) / english_number_of(group["ofall"])
+        return Figure(Kind.PERCENT, *at, values=(share,), quantum=_NEAR * 50)
     if group["parts"]:
         parts = 1.0 if group["parts"] in "an" else english_number_of(group["parts"])
         share = 100.0 * parts / _NTH[group["nth"].lower()]

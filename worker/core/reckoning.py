@@ -8,25 +8,23 @@ same unit, or one of them is in the question.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, combinations
 
 from worker.core.compounds import is_alike
-from worker.core.results import ASKED, MONEY, RECORD, Fits, Operand, Results, Tags, any_parts
+from worker.core.pools import DIMENSIONS, Pools
+from worker.core.relations import EACH, SUM, WHOLE, WHOLES, stretches
+from worker.core.results import ASKED, MONEY, PRICE, RECORD, Operand, Tags
 
-PAIRS_MAX = 40  # numbers that are paired with each other one by one
-LOOSE_MAX = 300  # of more, almost everything is the sum of two
 RUN_MAX = 40
 _DEDUCTED_MAX = 10
-_STEPS_MAX = 16
-_BY_CHANCE_MAX = 0.02
+_TELLING = 10  # of two small differences, one always fits
+_LASTING_MAX = 10
 
-_DIMENSIONS = frozenset({"time", "length", "mass", "data", "area", "volume", "heat", "energy", "%"})
 _TOTALS = frozenset({"total", "sum", "subtotal"})
 
 
-class Reckoner:
+class Reckoner(Pools):
     """Everything that follows from the operands: sure, by its digits alone, and as a rate."""
 
     def __init__(
@@ -41,13 +39,9 @@ class Reckoner:
         `times` are small counts that question or answer name (两人, two), `asked` those of the
         question, in order: 2 adults and 1 child.
         """
-        self.sure, self.loose = Results(), Results()
-        self.shares, self.loose_shares = Results(), Results()
-        self.prices, self.rates, self.loose_rates = Results(), Results(), Results()
-        self.gaps, self.exact, self.rough = Results(), Results(), Results()
-        self.share_gaps, self.answers = Results(), Results()
+        super().__init__(operands)
         self._times = frozenset(times)
-        few = self._few = operands[:PAIRS_MAX]
+        few = self._few
         for a, b in combinations(few, 2):
             self._pair(a, b)
             if len(asked) == 2 and not (a.is_share or b.is_share):
@@ -62,7 +56,6 @@ class Reckoner:
             self._run(run[:RUN_MAX], asked_of)
         for each in few:
             self._alone(each, times)
-        self._all = sorted(each.value for each in operands[:LOOSE_MAX])
 
     def add_compounds(
         self, amounts: Iterable[float], changes: Iterable[float], totals: Iterable[float]
@@ -77,92 +70,24 @@ class Reckoner:
         for value in totals:
             self.sure.add(value, nothing)
 
-    def amount(
-        self,
-        value: float,
-        tolerance: float,
-        *,
-        has_digits: bool,
-        is_long: bool = False,
-        fits: Fits = any_parts,
-    ) -> Tags | None:
-        """The words of what an amount was reckoned from; None: from nothing.
+    def add_sums(self, sums: Iterable[Operand]) -> None:
+        """Take the sums of fields: they need not be told as sums."""
+        for each in sums:
+            if has_two_digits(each.value):
+                self.answers.add(each.value, each.tags)
 
-        `has_digits` tells that it has three digits or more, so that it does not fit by chance, and
-        `is_long` that it has five, so that not even two steps lead to it by chance.
-        """
-        found = self.sure.find(value, tolerance, fits)
-        if found is None and has_digits:
-            found = self.loose.find(value, tolerance, fits)
-        if found is None and is_long:
-            found = self._in_two_steps(value, tolerance)
-        if found is None and has_digits and len(self._all) > PAIRS_MAX:
-            found = frozenset() if self._is_pair(value, tolerance) else None
-        return found
-
-    def share(
-        self, value: float, tolerance: float, *, has_digits: bool, is_rough: bool = False
-    ) -> Tags | None:
-        """The same of a percentage; a rough one, such as a third, of what one text told."""
-        found = self.shares.find(value, tolerance)
-        if found is None and has_digits:
-            found = self.loose_shares.find(value, tolerance)
-        if found is None and not has_digits:
-            found = self.exact.find(value, 1e-4 * abs(value))
-        if found is None and is_rough:
-            found = self.rough.find(value, tolerance)
-        return found
-
-    def unlikely(
-        self,
-        value: float,
-        tolerance: float,
-        fits: Fits = any_parts,
-        *,
-        is_share: bool = False,
-        is_rate: bool = True,
-    ) -> Tags | None:
-        """The same of anything at all, if hardly any number would fit as well by chance."""
-        pools = [self.shares, self.loose_shares] if is_share else [self.sure, self.loose]
-        if is_rate and not is_share:
-            pools += [self.rates, self.loose_rates]
-        crowd = sum(pool.crowd(value) for pool in pools)
-        if crowd * 2 * max(tolerance, 1e-3 * value) > _BY_CHANCE_MAX * 1.5 * value:
-            return None
-        hits = (pool.find(value, tolerance, fits) for pool in pools)
-        return next((hit for hit in hits if hit is not None), None)
-
-    def gap(self, value: float, tolerance: float, fits: Fits = any_parts) -> Tags | None:
-        """The same of how much one differs from another of the same text, or of the question."""
-        return self.gaps.find(value, tolerance, fits)
-
-    def asked(self, value: float, tolerance: float, fits: Fits = any_parts) -> Tags | None:
-        """The same of what a number of the question comes to."""
-        return self.answers.find(value, tolerance, fits)
-
-    def share_gap(self, value: float, tolerance: float) -> Tags | None:
-        """The same of two percentages: their difference, sum or mean."""
-        return self.share_gaps.find(value, tolerance)
-
-    def rate(
-        self,
-        value: float,
-        tolerance: float,
-        *,
-        is_money: bool,
-        has_digits: bool,
-        fits: Fits = any_parts,
-    ) -> Tags | None:
-        """The same of so much for each: only where the answer says that it is a rate."""
-        found = self.prices.find(value, tolerance, fits)
-        if found is None and is_money:
-            found = self.rates.find(value, tolerance if has_digits else 0.0, fits)
-            found = found if found is not None and not _DIMENSIONS & found else None
-        if found is None and not is_money:
-            found = self.rates.find(value, tolerance, fits)
-            if found is None and has_digits:
-                found = self.loose_rates.find(value, tolerance, fits)
-        return found
+    def add_wholes(self, wholes: Iterable[tuple[Sequence[float], float]]) -> None:
+        """Take what follows from numbers that add up to a whole: shares, and what is left."""
+        nothing: Tags = frozenset({"="})
+        for parts, whole in wholes:
+            self.sure.add(whole, nothing)
+            self.answers.add(whole, nothing)
+            for part in stretches(parts) if whole else ():
+                self.shares.add(100 * part / whole, nothing)
+                self.rests.add(100 - 100 * part / whole, nothing)
+                for value in (part, whole - part):
+                    self.sure.add(value, nothing)
+                    self.gaps.add(value, nothing)
 
     def _pair(self, a: Operand, b: Operand) -> None:
         tags = (a.tags | b.tags) - {ASKED}
@@ -180,17 +105,43 @@ class Reckoner:
                 if ASKED in a.tags | b.tags:
                     self.answers.add(value, tags)
             return
-        results = self.sure if belong else self.loose
+        self._relate(a, b, tags)
+        is_kind = is_of_one_kind(a, b)
+        results = self.sure if belong and is_kind else self.loose
         if not (_TOTALS & (a.tags ^ b.tags)):  # a part is not added to its total
             results.add(a.value + b.value, tags)
         results.add(a.value - b.value, tags)
         asked = ASKED in a.tags | b.tags
-        if asked or a.tags & b.tags:
+        is_telling = belong or abs(a.value - b.value) >= _TELLING
+        if asked or (is_kind and is_telling and a.tags & b.tags):
             self.gaps.add(a.value - b.value, tags)
         (self.sure if asked else self.loose).add(a.value * b.value, tags)
         if asked:
             self.answers.add(a.value * b.value, tags)
         self._quotients(a, b, tags, belong=belong or asked)
+
+    def _relate(self, a: Operand, b: Operand, tags: Tags) -> None:
+        """What a whole and its part come to, or so much for each and so many."""
+        if (WHOLE in a.tags) != (WHOLE in b.tags) and may_be_part(a, b):
+            whole, part = (a, b) if WHOLE in a.tags else (b, a)
+            if 0 <= part.value < whole.value:
+                for pool in (self.sure, self.gaps, self.answers):
+                    pool.add(whole.value - part.value, tags)
+                self.rests.add(100 - 100 * part.value / whole.value, tags)
+            if whole.value:
+                self.shares.add(100 * part.value / whole.value, tags)
+        if (EACH in a.tags) != (EACH in b.tags) and a.tags & b.tags:
+            each, other = (a, b) if EACH in a.tags else (b, a)
+            self.sure.add(each.value * other.value, tags)
+            self.answers.add(each.value * other.value, tags)
+            if not each.value or not is_of_one_kind(a, b, apart=EACH):
+                return
+            self.sure.add(other.value / each.value, tags)
+            if each.period is not None:
+                seconds = each.period * other.value / each.value
+                for row, of in self.lasting.rows[:_LASTING_MAX]:
+                    self.longer.add(seconds - row, of)
+                self.lasting.add(seconds, tags)
 
     def _quotients(self, a: Operand, b: Operand, tags: Tags, *, belong: bool) -> None:
         for over, under in ((a, b), (b, a)):
@@ -198,6 +149,8 @@ class Reckoner:
                 continue
             # Of what stands in one result, so much for each is nothing out of the way.
             is_near = belong or bool(a.tags & b.tags)
+            if SUM in a.tags ^ b.tags:
+                break  # of how many times a sum is its part nobody speaks
             for factor in (1.0, 100.0) if 100.0 in self._times else (1.0,):
                 self._rate(over, factor * over.value / under.value, tags, belong=is_near)
             shares = self.shares if belong else self.loose_shares
@@ -240,11 +193,13 @@ class Reckoner:
         for start, first in enumerate(run):
             tags, common = first.tags - {ASKED}, first.tags
             for count, each in enumerate(run[start + 1 :], 2):
+                if not (common or is_of_one_kind(first, each)):
+                    break
                 tags, common = tags | (each.tags - {ASKED}), common & each.tags
                 self._stretch(totals[start + count] - totals[start], count, tags, common)
         if _is_one(common := frozenset.intersection(*(each.tags for each in run))):
             self._total(totals[-1], run, asked, tags, common)
-        elif len(run) <= _DEDUCTED_MAX:
+        elif len(run) <= _DEDUCTED_MAX and all(is_of_one_kind(run[0], each) for each in run):
             self._deducted(run, totals, tags)
 
     def _total(
@@ -279,33 +234,24 @@ class Reckoner:
         if tags & MONEY:
             self.prices.add(total / count, tags)
 
-    def _in_two_steps(self, value: float, tolerance: float) -> Tags | None:
-        """What is reckoned from a result and one number more."""
-        for each in self._few[:_STEPS_MAX]:
-            n = each.value
-            ways = [(abs(value - n), tolerance), (value + n, tolerance)]
-            if n:
-                ways += [(value / n, tolerance / n), (value * n, tolerance * n)]
-            for way, slack in ways:
-                found = self.loose.find(way, slack)
-                found = found if found is not None else self.sure.find(way, slack)
-                if found is not None:
-                    return found | each.tags
-        return None
-
-    def _is_pair(self, value: float, tolerance: float) -> bool:
-        ordered = self._all
-        return any(
-            _has(ordered, value - a, tolerance, other_than=at)
-            or _has(ordered, value + a, tolerance, other_than=at)
-            or (a != 0 and _has(ordered, value / a, tolerance / abs(a), other_than=at))
-            for at, a in enumerate(ordered)
-        )
-
 
 def _is_one(common: Tags) -> bool:
     """Whether numbers with these words in common are of one sort."""
     return any(tag != ASKED and not tag.startswith(RECORD) for tag in common)
+
+
+def is_of_one_kind(a: Operand, b: Operand, *, apart: str = "") -> bool:
+    """Whether two numbers may be a whole and its part: no minutes of so many beds."""
+    kinds = (DIMENSIONS | {PRICE, EACH}) - {apart}
+    return a.tags & kinds == b.tags & kinds
+
+
+def may_be_part(a: Operand, b: Operand) -> bool:
+    """Whether one may be a part of the other: beds_free is of beds_total, and waiting is not."""
+    if not is_of_one_kind(a, b):
+        return False
+    words = [{t for t in each.tags if t.isascii() and t.isalpha()} - WHOLES for each in (a, b)]
+    return not all(words) or not words[0].isdisjoint(words[1])
 
 
 def has_two_digits(value: float) -> bool:
@@ -315,11 +261,3 @@ def has_two_digits(value: float) -> bool:
 
 def _belong(a: Operand, b: Operand) -> bool:
     return any(tag != ASKED and not tag.startswith(RECORD) for tag in a.tags & b.tags)
-
-
-def _has(numbers: list[float], value: float, tolerance: float, *, other_than: int) -> bool:
-    slack = tolerance + 1e-9 * max(1.0, abs(value))
-    at = bisect_left(numbers, value - slack)
-    if at == other_than:
-        at += 1
-    return at < len(numbers) and numbers[at] <= value + slack

@@ -38,6 +38,7 @@ class Operand:
 
     value: float
     tags: Tags = frozenset()
+    period: float | None = None  # the seconds for which it is told: so much an hour
 
     @property
     def is_share(self) -> bool:

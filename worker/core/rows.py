@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from worker.core import relations
+
 _CHARACTERS_MAX, _NODES_MAX, _DEPTH_MAX = 20_000, 1000, 8
 _COLUMN_MAX, _ROWS_MAX = 40, 40
 _DECODER = json.JSONDecoder()
@@ -49,10 +51,12 @@ class Rows:
     lengths: set[int] = field(default_factory=set)  # of lists and maps
     quarters: set[int] = field(default_factory=set)
     periods: set[float] = field(default_factory=set)  # seconds that a name holds: errors_5m
+    wholes: list[tuple[list[float], float]] = field(default_factory=list)  # parts and their sum
     rests: set[float] = field(default_factory=set)  # seconds of the days a week has besides
     records: list[list[float]] = field(default_factory=list)  # the numbers of each record
     list_lengths: set[int] = field(default_factory=set)
     signed: set[float] = field(default_factory=set)
+    _members: dict[str, list[str]] = field(default_factory=dict)  # of lists of names, by field
     _nodes: int = 0
 
     def take(self, text: str) -> None:
@@ -69,7 +73,10 @@ class Rows:
     @property
     def counts(self) -> set[int]:
         """How many there are of something: members of a list, or records of one form."""
-        return self.lengths | {len(values) for values in self.columns.values()}
+        found = self.lengths | {len(values) for values in self.columns.values()}
+        for members in self._members.values():
+            found |= {len(members), len(set(members))}
+        return found
 
     def _walk(self, told: Any, name: str, depth: int) -> None:
         self._nodes += 1
@@ -78,6 +85,9 @@ class Rows:
         if isinstance(told, list):
             self._take_length(told, told)
             self.list_lengths.add(len(told))
+            self._take_dated(told)
+            if told and all(isinstance(each, str) for each in told):
+                self._members.setdefault(name, []).extend(told[:_COLUMN_MAX])
             for each in told:
                 self._leaf(each, name)
                 self._walk(each, name, depth + 1)
@@ -114,6 +124,19 @@ class Rows:
             count = sum(form.match(word) is not None for word in words)
             if count > 1:
                 self.periods.add(seconds * count)
+        years = [int(word[:4]) for word in words if _YEAR.match(word)]
+        if len(years) > 1:
+            self.periods.add(31_557_600.0 * (max(years) - min(years)))
+
+    def _take_dated(self, told: list[Any]) -> None:
+        """Count the days of records that are each of one: {"日": "周一"}."""
+        days = sum(
+            isinstance(each, dict)
+            and any(isinstance(n, str) and _DAY.match(n.lower()) for n in each.values())
+            for each in told
+        )
+        if days > 1:
+            self.periods.add(86_400.0 * days)
 
     def _record(self, told: dict[Any, Any], name: str, depth: int) -> None:
         numbers = [n for n in map(_number_of, told.values()) if n is not None]
@@ -122,6 +145,7 @@ class Rows:
             pass  # one day is no share of another
         elif len(numbers) > 1 and len(self.records) < _ROWS_MAX:
             self.records.append(numbers)
+            self._take_wholes(told, numbers)
         if len(numbers) == len(told) > 1:  # mon, tue, wed: a column by itself
             self._take_length(told, list(told))
             if len(told) > 2 or name:
@@ -139,6 +163,16 @@ class Rows:
             names = _names(told)
             if names:
                 self._add(names, frozenset(_numbers(told)))
+
+    def _take_wholes(self, told: dict[Any, Any], numbers: list[float]) -> None:
+        """Add parts with their sum: told, or of fields whose names end alike (一级, 二级)."""
+        self.wholes += [(list(parts), whole) for parts, whole in relations.wholes(numbers)]
+        alike: dict[str, list[float]] = {}
+        for key, each in told.items():
+            number, last = _number_of(each), str(key)[-1:]
+            if number is not None and not (last.isascii() and last.isalnum()):
+                alike.setdefault(last, []).append(number)
+        self.wholes += [(parts, sum(parts)) for parts in alike.values() if len(parts) > 2]
 
     def _take_series(self, told: dict[Any, Any], name: str) -> bool:
         """Add mon, tue, wed as a column, whatever else the record tells of them."""

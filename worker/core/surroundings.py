@@ -14,7 +14,7 @@ ABOUT_BEFORE = re.compile(
 )
 MORE_BEFORE = re.compile(
     r"(?:近|接近|超过?|逾|不到|不足|多于|大于|上|\b(?:nearly|almost|over|under|above|below|more than|less than|up to"
-    r"|at least|between|past|beyond|both exceed))[^0-9,.;。,]{0,4}$",
+    r"|at least|between|past|passed|beyond|both exceed))[^0-9,.;。,]{0,4}$",
     re.IGNORECASE,
 )
 ABOUT_AFTER = re.compile(r"[ ]?(?:左右|上下|多|余|以上|以下|出头|or so\b|ish\b|-ish\b)")
@@ -56,8 +56,8 @@ RATE = re.compile(
 YEARLY = re.compile(r"每年|一年|年费|全年|年度|\b(?:year|yearly|annual(?:ly)?)\b", re.IGNORECASE)
 POINTS = re.compile(r"[ ]?(?:points?\b|个?点(?!半|[0-9]))", re.IGNORECASE)
 COMPARED = re.compile(
-    r"占|(?<!概)率|省|超|(?<!最)[低高]|快|慢|达|成|的[ ]?(?=[0-9])|平均|\baverag|\bin (?:every )?(?:[0-9]|three|four|five|ten|twenty)|比|其中|增|涨|跌|降(?![水雨雪])|上升|差|贵|便宜|剩|余下|用了|用掉|完成|达成|相当于|[0-9]的"
-    r"|\b(?:of|than|up|down|more|less|share|used?|grew|growth|rose|fell|drop|dearer|cheaper|left|spare|free|remain(?:s|ing)?"
+    r"占|进度|比例|(?<!概)率|省|超|(?<!最)[低高]|快|慢|达|成|的[ ]?(?=[0-9])|平均|\baverag|\bin (?:every )?(?:[0-9]|three|four|five|ten|twenty)|比|其中|增|涨|跌|降(?![水雨雪])|上升|差|贵|便宜|剩|余下|用了|用掉|完成|达成|相当于|[0-9]的"
+    r"|即|也就是|\bthat(?:'s| is)\b|\b(?:of|than|up|down|more|less|share|used?|grew|growth|rose|fell|drop|dearer|cheaper|left|spare|free|remain(?:s|ing)?"
     r"|succeed|i\.e|sav(?:e|es|ed|ing)|tops?|beats?|ahead|behind|short|by|passed)",
     re.IGNORECASE,
 )
@@ -65,9 +65,14 @@ TO_AN_HOUR = re.compile(r"[ ]?(?:to|[-–至到])[ ]?[0-9]")
 NOW = re.compile(r"今天|现在|\b(?:today|now|it's|it is)\b", re.IGNORECASE)
 MONTHLY = re.compile(r"每月|一个月|月均|\b(?:a month|per month|monthly)\b", re.IGNORECASE)
 DAILY = re.compile(r"每天|每日|日均|一天|\b(?:a day|per day|daily)\b", re.IGNORECASE)
+WEEKLY = re.compile(r"每周|一周|周均|\b(?:a week|per week|weekly)\b", re.IGNORECASE)
+HOURLY = re.compile(r"每个?小时|\b(?:an hour|per hour|hourly)\b", re.IGNORECASE)
 OCLOCK = re.compile(
     r"(?:\b(?:from|at|to|until|till|by|before|after|between|and|opens|closes)|[-–至到])[ ]?$",
     re.IGNORECASE,
+)
+STARTS = re.compile(
+    r"开始|起(?!床)|开门|\b(?:starts?|begins?|opens?|starting|beginning)\b", re.IGNORECASE
 )
 STOP = r"(?<![iI]\.e)(?<!e\.g)(?<!approx)[.](?=\s|$)"
 CLAUSE_END = re.compile(rf"[。!?;,\uff01\uff1f\uff1b\uff0c\n]|{STOP}")
@@ -83,16 +88,41 @@ TABLE_HEAD = re.compile(r"^\|[^\n]{0,300}", re.MULTILINE)
 NEIGHBOUR = re.compile(
     r"次日|翌日|第二天|节后|之后|当天|前一天|后一天|\b(?:next|following|after|previous|day before)\b"
 )
+NO_DATA = re.compile(
+    r"(?:数据|记录|结果|信息|情况|账单|报告)?(?:还|尚|暂)?(?:没有|未出|暂无|没出|查不到)"
+    r"|\b(?:no|not) (?:data|figures|results|yet|available)\b|\bunavailable\b",
+    re.IGNORECASE,
+)
 LASTING = re.compile(
     r"每公里|配速|用时|历时|共用|/[ ]?(?:km|mi)\b|剩|\b(?:per|pace|took|takes|in|left|under|over|remaining)\b",
     re.IGNORECASE,
 )
 GAP = re.compile(
-    r"剩|余|空|差|少|多|比|贵|便宜|亏|赚|盈|远|还有|近(?=[ ]?[0-9一二两三四五六七八九十])|(?<!最)[高低]|长|短|快|慢|早|晚|领先|落后|超|欠|缺|省"
+    r"剩|余|空|差|少|多|比|贵|便宜|亏|赚|盈|远|还有|近(?=[ ]?[0-9一二两三四五六七八九十])|(?<!最)[高低]|长|短|快|慢|早|晚|领先|落后|超|欠|缺|省|未|没|不到?(?=[ ]?[0-9])|隔|跨"
+    r"|\bdid not|n't\b|\b(?:spread|range|swing|gap|difference|unanswered|unused|fell|dropped|rose)\b"
     r"|\b(?:left|remain(?:s|ing)?|free|more|less|fewer|below|above|short|over|under|slower|faster"
     r"|behind|ahead|leads?|up|down|higher|lower|longer|shorter|to spare|spare|open|missing|heavier|lighter"
     r"|cheaper|dearer|exceeds?|than)\b",
     re.IGNORECASE,
+)
+RESTS = re.compile(
+    r"剩|余|空|未|没|不|已|完成|满(?!意)|占用|使用|用[了掉]"
+    r"|\b(?:left|rest|remain\w*|free|unused|not|still|occupied|taken|used|full|done|available|kept|stayed|open"
+    r"|closed|completed|gone|booked|spent|on time|usable)\b",
+    re.IGNORECASE,
+)
+SHARE_OF = re.compile(r"[ ](?:[a-z]{2,12}ed|came|did|were|are|is|have|has|said|got|made|went)\b")
+AGE = re.compile(r"^.{0,2}[ ]?(?:周?岁|years? old|-year-old)")
+USED_UP = re.compile(
+    r"用完|够|撑|耗尽|吃完|\b(?:runs? out|lasts?|used up|empty|enough|gone)\b", re.I
+)
+BELOW_ZERO = re.compile(r"(?<![0-9])[-−–]$")
+PART_END = re.compile(r"[、,;]|\band\b")
+LISTED = re.compile(r"[ ]?(?:,|、|/|and|or|和|与|to|-|–)[ ]?(?:and |or )?")
+SPEED = re.compile(r"时速|速度|每小时|\b(?:an|per) hour\b", re.IGNORECASE)
+LABELLED = re.compile(r"[:(][ ]?(?:约|about |~|≈)?$")
+FRACTION = re.compile(
+    r"(?<!百)分之|一半|\b(?:half|third|quarter|fifth|sixth|eighth|tenth)|^one in", re.I
 )
 OF_TWO_SHARES = re.compile(
     r"平均|均|相差|差|合计|一共|比|\b(?:averag\w*|mean|together|than|by|total|combined|both|difference|gap)\b",
@@ -112,6 +142,7 @@ PER_UNIT = re.compile(
 _FEW = "[0-9]{1,3}|one|two|three|four|five|six|seven|eight|nine|ten"
 OUT_OF = re.compile(rf"\b({_FEW}) (?:out )?of (?:the )?({_FEW})\b", re.IGNORECASE)
 LETTERED = re.compile(r"[A-Za-z]{1,3}([0-9]{1,3}\.[0-9]{1,2})$")
+COUNTER = re.compile(r"[支个件人盒瓶张本辆台次条只位名项粒片箱袋包]$")
 COUNTED_THING = re.compile(r"[片粒盒瓶层楼本辆间张台场架次只件包袋杯箱]$")
 OPERATED = re.compile(
     GAP.pattern
