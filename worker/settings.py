@@ -11,10 +11,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from worker.core.conversation import SessionOptions, TurnBounds
 from worker.core.history import BYTES_OF_TOKEN
 from worker.core.limits import Limits
 from worker.core.prices import PriceList
+from worker.core.sessionbounds import SessionOptions, TurnBounds
 from worker.core.steps import StepPolicy, read_policy
 from worker.fallbacksettings import FallbackModel, FallbackSettings, First, read_fallbacks
 from worker.guardsettings import GuardOverride, GuardSettings

@@ -117,7 +117,8 @@ def test_every_line_of_the_worker_is_json(machine):
 def test_a_worker_without_mcp_servers_loads_nothing_of_them(machine):
     """From its start over a task to its end: neither the SDK nor what we have around it.
 
-    Nor the drivers of engines that it has not been given.
+    Nor the drivers of engines that it has not been given. And a command at its side loads nothing
+    of what runs tasks and judges answers.
     """
     machine.env["PYTHONPROFILEIMPORTTIME"] = "1"
     worker = machine.start()
@@ -125,12 +126,17 @@ def test_a_worker_without_mcp_servers_loads_nothing_of_them(machine):
     worker.send_signal(signal.SIGTERM)
     code = worker.wait(20)
     log = (machine.folder / "log").read_text()
-    loaded = set(re.findall(r"^import time:.*\|\s+([\w.]+)$", log, re.MULTILINE))
+    loaded, by_submit = [
+        set(re.findall(r"^import time:.*\|\s+([\w.]+)$", told, re.MULTILINE))
+        for told in (log, answered.stderr)
+    ]
 
     assert (answered.returncode, code) == (0, 0)
     assert "worker.assembly" in loaded
     assert loaded & {"mcp", "mcp_types", "httpx2", "worker.mcp"} == set()
     assert loaded & {"psycopg", "redis.client"} == set()
+    assert "worker.web.desk" in by_submit
+    assert by_submit & {"worker.app", "worker.core.gate", "worker.running.runner"} == set()
 
 
 LOUD = '''

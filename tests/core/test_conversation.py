@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.test_loop import NOW, answer, call, calling, replay, returned, started
-from worker.core.conversation import TurnBounds, open_turn, turn_of
+from worker.core.conversation import open_turn, turn_of
 from worker.core.effects import Finish
 from worker.core.ending import result_of
 from worker.core.events import Ended, ModelReplied
@@ -15,6 +15,7 @@ from worker.core.history import is_paired, tokens_of
 from worker.core.limits import Status
 from worker.core.messages import Reply, ReplyKind, Source
 from worker.core.observing import told_stub, unknown_outcome
+from worker.core.sessionbounds import TurnBounds
 
 BOUNDS = TurnBounds()
 

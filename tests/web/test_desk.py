@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from tests.web.house import NOW, House, calls, started
-from worker.core.conversation import SessionOptions
 from worker.core.errors import QueueUnavailable, StoreUnavailable
 from worker.core.events import Parked
+from worker.core.sessionbounds import SessionOptions
 from worker.core.task import Result
 from worker.queues.port import Ticket
 from worker.store.port import SessionClaim

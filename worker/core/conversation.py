@@ -7,7 +7,6 @@ neither a stub nor an invention for a fact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from worker.core.ending import evidence_of, observations
@@ -15,6 +14,7 @@ from worker.core.history import RawMessage, tokens_of, tokens_of_text
 from worker.core.limits import Status
 from worker.core.loop import Loop
 from worker.core.messages import Observation, Source
+from worker.core.sessionbounds import TurnBounds
 from worker.core.task import Result
 from worker.core.texts import (
     LEFT_OPEN,
@@ -38,23 +38,6 @@ _REFUSED_BY_SERVER = frozenset(
 _ANSWERED = frozenset({Status.COMPLETED, Status.HANDOFF, Status.NO_INFORMATION, Status.REFUSED})
 
 Round = tuple[RawMessage, list[RawMessage]]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnBounds:
-    """What is kept of a run: characters of one tool result, estimated tokens of the turn."""
-
-    result_chars: int = 2_000
-    turn_tokens: int = 8_000
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """How long a conversation is kept after its last turn, and how much of it."""
-
-    bounds: TurnBounds = field(default_factory=TurnBounds)
-    ttl_seconds: float = 3600.0
-    bytes_max: int = 100_000
 
 
 def turn_of(loop: Loop, result: Result, bounds: TurnBounds) -> tuple[RawMessage, ...]:

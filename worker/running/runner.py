@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.core.conversation import SessionOptions
 from worker.core.diagnosis import diagnose
 from worker.core.effects import AddNote, CallModel, CallTools, ChangeSteps, CutHistory, Finish, Park
 from worker.core.ending import degraded_rows, observations, result_of
@@ -29,6 +28,7 @@ from worker.core.loop import Loop
 from worker.core.messages import Reply, ReplyKind
 from worker.core.offering import concerning
 from worker.core.opening import Opening, limits_of, open_run
+from worker.core.sessionbounds import SessionOptions
 from worker.core.settlement import Deliveries, Settlement, settle_ended, settle_parked
 from worker.core.task import Result, Task
 from worker.model.port import Model, ModelRequest, OfferedTool

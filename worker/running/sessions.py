@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from worker.core.conversation import SessionOptions, TurnBounds, open_turn, turn_of
+from worker.core.conversation import open_turn, turn_of
 from worker.core.errors import SessionConflict
 from worker.core.events import Event
 from worker.core.history import BYTES_OF_TOKEN, RawMessage
 from worker.core.loop import Loop
+from worker.core.sessionbounds import SessionOptions, TurnBounds
 from worker.core.task import Result
 from worker.store.port import Journal, Run, Turn
 

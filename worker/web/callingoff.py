@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from worker.core.conversation import SessionOptions
 from worker.core.effects import Finish
 from worker.core.ending import result_of
 from worker.core.errors import IllegalEvent, TaskInvalid
 from worker.core.events import Ended, Event, Resumed
 from worker.core.limits import Limits, Status
 from worker.core.loop import Loop
+from worker.core.sessionbounds import SessionOptions
 from worker.core.task import Result, Task
 from worker.intake import check_reply_to, read_task
 from worker.queues.port import Queue

@@ -6,13 +6,14 @@ journal alone, so a worker need not be running.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from worker.core.conversation import SessionOptions
 from worker.core.errors import QueueFull, RunBusy, StoreUnavailable, TaskInvalid
+from worker.core.sessionbounds import SessionOptions
 from worker.core.task import Result, Task
 from worker.core.wireformat import result_to_wire, rfc3339, task_to_wire
 from worker.intake import MAX_TASK_BYTES, check_reply_to, read_task, too_large
@@ -21,7 +22,6 @@ from worker.store.port import BEYOND_ALL_EVENTS, RunView, SessionClaim, Store
 from worker.telemetry.redact import Redactor
 from worker.waking import wake
 from worker.web.bounds import StepCounts
-from worker.web.callingoff import CallingOff
 from worker.web.waiting import WaitingDesk
 from worker.web.whys import (
     Receiving,
@@ -35,6 +35,9 @@ from worker.web.whys import (
     why_ready,
     why_waiting_for_calls,
 )
+
+if TYPE_CHECKING:
+    from worker.web.callingoff import CallingOff
 
 QUEUED = "queued"
 RUNNING = "running"
@@ -120,17 +123,24 @@ class Desk:
         self._check = check
         self._interrupt = interrupt
         self._sessions = sessions
-        self._calling_off = CallingOff(
-            queue,
-            journal,
-            now=now,
-            new_id=new_id,
-            publish=publish,
-            leave=self.waiting.leave,
-            sessions=sessions,
-        )
+        self._publish = publish
         self._obstacle = obstacle
         self._counts = StepCounts(journal)
+
+    @functools.cached_property
+    def _calling_off(self) -> CallingOff:
+        # Whoever cancels may end a run, and needs all that makes results: most commands do not.
+        from worker.web.callingoff import CallingOff
+
+        return CallingOff(
+            self._queue,
+            self._journal,
+            now=self._now,
+            new_id=self._new_id,
+            publish=self._publish,
+            leave=self.waiting.leave,
+            sessions=self._sessions,
+        )
 
     async def submit(
         self,
