@@ -26,8 +26,11 @@ for version in 3.11 3.12 3.13 3.14 3.15; do
     echo "== Python $version"
     ran="$ran $version"
     "$python" scripts/make_venv.py --venv ".venv-$version" || { failed="$failed $version"; continue; }
-    [ "$*" = --prepare ] && continue
-    ".venv-$version/bin/python" -m pytest "$@" || failed="$failed $version"
+    if [ "$*" = --prepare ]; then
+        scripts/compile-tests.sh ".venv-$version"
+    else
+        ".venv-$version/bin/python" -m pytest "$@" || failed="$failed $version"
+    fi
 done
 if [ -n "$failed" ]; then
     echo "Failed on Python:$failed" >&2
