@@ -11,7 +11,7 @@ import hashlib
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -281,6 +281,15 @@ class RedisLink:
             )
         return redis.asyncio.Redis(connection_pool=pool)
 
+    async def _drop_idle(self) -> None:
+        """Let go of connections that nobody uses: where one is dead, the others mostly are as well.
+
+        Else each of them would cost a call, and the time until it is given up.
+        """
+        if self._client is not None and self._is_home():
+            with suppress(redis.RedisError, OSError, TimeoutError):
+                await self._client.connection_pool.disconnect(inuse_connections=False)
+
     async def _look(self, client: redis.asyncio.Redis) -> None:
         """Have a server that came back looked at before it gets anything, and any from time to time."""
         looked_at, now = self._looked_at, time.monotonic()
@@ -306,6 +315,8 @@ class RedisLink:
             raise kind(f"{self.where} has no memory left (maxmemory); nothing written") from error
         except (redis.RedisError, OSError, TimeoutError) as error:
             self._looked_at = None  # it may come back with other settings
+            if not isinstance(error, redis.exceptions.ResponseError):
+                await self._drop_idle()
             said = str(error) or type(error).__name__
             if "timeout" in said.lower() and _is_tls(self.settings.options):
                 said += " (does this port speak TLS?)"

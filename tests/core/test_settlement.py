@@ -11,6 +11,7 @@ from worker.core.settlement import (
     Deliveries,
     settle_ended,
     settle_handed_back,
+    settle_outage,
     settle_parked,
     settle_session_busy,
 )
@@ -91,3 +92,11 @@ def test_a_long_line_hardly_looks_at_all():
 
         looks += handings
     assert looks < 200
+
+
+def test_an_outage_of_the_store_is_waited_for_ever_longer():
+    """No delivery is used up, and no more than a minute is waited at once."""
+    told = [settle_outage(handings) for handings in (1, 2, 5, 7, 10_000)]
+
+    assert [each.delay_seconds for each in told] == [1.0, 2.0, 16.0, 60.0, 60.0]
+    assert {(each.action, each.counted) for each in told} == {("release", False)}

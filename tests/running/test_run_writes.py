@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from worker import Task, tool
+from worker.core import settlement
 from worker.core.errors import StoreUnavailable
 from worker.model.scripted import answer, calls
 from worker.telemetry.signals import StoreCall
@@ -75,3 +76,42 @@ async def test_an_answer_that_could_not_be_written_is_not_given(start, ask):
 
         assert result.answer == "second"
         assert len(worker.model.requests) == 2
+
+
+async def test_an_outage_of_the_store_uses_up_no_delivery(start, ask, monkeypatch):
+    """However long it lasts: tasks come back by themselves, and none is given up for it."""
+    monkeypatch.setattr(settlement, "_OUTAGE_SECONDS", 0.001)
+    monkeypatch.setattr(settlement, "_OUTAGE_SECONDS_MAX", 0.004)
+    queue = {"lease_seconds": 30.0, "poll_seconds": 0.01, "max_deliveries": 2}
+    async with start(answer("fine"), queue=queue) as worker:
+        base, opens = worker.store.inner.base, 0
+        opening = worker.store.inner.open
+
+        async def counted(*words, **more):
+            nonlocal opens
+            opens += 1
+            base.outage = opens <= 5
+            return await opening(*words, **more)
+
+        worker.store.inner.open = counted
+        result = await ask(worker, Task("t1", "say it"))
+
+        assert (result.status, opens) == ("completed", 6)
+
+
+async def test_a_run_whose_write_failed_is_let_go_of_at_once(start, ask, monkeypatch):
+    """As soon as the store answers again; nobody has to wait for the lease."""
+    monkeypatch.setattr(settlement, "_OUTAGE_SECONDS", 0.001)
+    queue = {"lease_seconds": 600.0, "poll_seconds": 0.01}
+    async with start(answer("first"), answer("second"), queue=queue) as worker:
+        finish, failures = worker.store.inner.finish, [StoreUnavailable("gone for a moment")]
+
+        async def failing(run, events, result, **more):
+            if failures:
+                raise failures.pop()
+            await finish(run, events, result)
+
+        worker.store.inner.finish = failing
+        result = await ask(worker, Task("t1", "say it"))
+
+        assert (result.answer, len(worker.model.requests)) == ("second", 2)

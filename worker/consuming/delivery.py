@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from worker.core.settlement import (
     Settlement,
     settle_ended,
     settle_handed_back,
+    settle_outage,
     settle_session_busy,
 )
 from worker.core.task import Result, Task
@@ -192,7 +194,7 @@ class DeliveryDesk:
             return None, None
         except (StoreUnavailable, QueueUnavailable) as error:
             processing.error_type, processing.error = "connection", str(error)
-            return None, None
+            return await self._after_outage(held), None
         except UnknownEvent as error:
             # A deploy is under way, and a newer worker began this run: it is for one of those.
             processing.error_type, processing.error = "other", str(error)
@@ -267,6 +269,17 @@ class DeliveryDesk:
         except (LeaseLost, StoreUnavailable):
             return None, None
         return settlement, None
+
+    async def _after_outage(self, held: Held) -> Settlement:
+        """Give a task back whose journal was out of reach, which is no fault of the task's.
+
+        Where it cannot be let go of either, whoever claims the task waits for the run's own lease.
+        """
+        delay = settle_outage(held.lease.handings)
+        if held.run is not None:
+            with contextlib.suppress(LeaseLost, StoreUnavailable):
+                await self._journal.release(held.run, hold_seconds=delay.delay_seconds)
+        return delay
 
     async def _give_up(self, task: Task, reason: str) -> tuple[Settlement | None, Result | None]:
         try:

@@ -26,6 +26,8 @@ PERMANENT = frozenset(
 _BUSY_SECONDS = 0.2  # the first delay of a task whose session is busy
 _BUSY_SECONDS_EACH = 5.0  # the longest one, for each place in the line
 _BUSY_SECONDS_MAX = 60.0
+_OUTAGE_SECONDS = 1.0  # the first delay of a task whose journal is out of reach
+_OUTAGE_SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,15 @@ def settle_parked(delay_seconds: float, reason: str) -> Settlement:
 def settle_handed_back(reason: str, *, delay_seconds: float = 0.0) -> Settlement:
     """A run that was interrupted by us (drain, busy): no delivery used up (invariant 5)."""
     return Settlement("release", delay_seconds=delay_seconds, counted=False, reason=reason)
+
+
+def settle_outage(handings: int) -> Settlement:
+    """A task whose journal was out of reach: hidden, and no delivery used up.
+
+    The delay grows with each handing, for it may be this journal alone that cannot be written.
+    """
+    delay = min(_OUTAGE_SECONDS * 2.0 ** min(handings - 1, 16), _OUTAGE_SECONDS_MAX)
+    return settle_handed_back("the store was out of reach", delay_seconds=delay)
 
 
 def settle_session_busy(ahead: int, handings: int) -> Settlement:
