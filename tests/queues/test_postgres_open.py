@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 
 import pytest
 
-from tests.queues.postgresrig import native, schema_of
+from tests.queues.postgresrig import link_of, native, schema_of
 from tests.servers.postgresserver import PASSWORD, own_url
 from tests.servers.server import free_port
 from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
 from worker.postgres.schema import unfit
 from worker.queues import open_queue
 from worker.queues.port import Ticket
+from worker.queues.postgres import PostgresQueue
 from worker.store import open_store
 
 pytestmark = pytest.mark.system
@@ -205,3 +207,16 @@ def test_a_missing_driver_names_the_extra(monkeypatch, opener):
         monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'loopworker\[postgresql\]'"):
         opener("postgresql://localhost/")
+
+
+async def test_a_clock_that_is_set_back_delays_nobody(postgres):
+    """What was due when it was put is claimed at once, though its time is in the future by now."""
+    moved = 0.0
+    queue = PostgresQueue(link_of(own_url(postgres.port), shift=lambda: moved))
+    await queue.put(Ticket(id="at once", body=b"1"))
+    await queue.put(Ticket(id="later", body=b"1", not_before=time.time() + 60))
+    moved = -3600.0
+    leases = await queue.claim(owner="w", lease_seconds=10, wait_seconds=0, limit=10)
+    await queue.close()
+
+    assert [lease.id for lease in leases] == ["at once"]

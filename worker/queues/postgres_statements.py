@@ -65,7 +65,7 @@ with lapsed as materialized (
   order by ready_at limit 1000 for update skip locked
 ), ready as materialized (
   select number, rank from @task
-  where queue = %(queue)s and state = 'ready' and ready_at <= {_NOW}
+  where queue = %(queue)s and state = 'ready' and ready_at <= greatest({_NOW}, enqueued_at)
   order by rank, number limit %(limit)s for update skip locked
 ), chosen as materialized (
   select 0 as turn, number, rank from lapsed
