@@ -51,6 +51,18 @@ async def test_a_silent_network_is_an_outage_within_its_time(proxy):
     assert depth.ready in (1, 2)  # whether the silent put arrived, nobody can know
 
 
+async def test_a_network_that_forgets_its_connections_costs_one_wait(proxy):
+    """Of many that went silent together one is waited for; then all are made anew."""
+    queue = PostgresQueue(link_of(own_url(proxy.port), answer_seconds=1.0))
+    await asyncio.gather(*[queue.depth() for _ in range(6)])  # as many connections
+    proxy.forget()
+    with pytest.raises(QueueUnavailable):
+        await queue.depth()
+    async with asyncio.timeout(0.9):
+        await queue.depth()
+    await queue.close()
+
+
 async def test_a_reply_that_gets_lost_loses_no_task_and_makes_no_double(postgres):
     """What was done is found done: a put is known, a lease runs out, an ack is not refused."""
     moved = 0.0

@@ -61,7 +61,7 @@ class Pool:
         self._parts: dict[str, Part] = {}
         self._is_sound = False
         self._homes: dict[asyncio.AbstractEventLoop, _Home] = {}
-        self._left_behind: list[_Home] = []  # of loops that have ended
+        self._left_behind: list[_Home] = []  # of loops that have ended, or not to be used again
 
     @classmethod
     def shared(cls, settings: LinkSettings) -> Pool:
@@ -90,8 +90,17 @@ class Pool:
             self._is_sound = False
 
     def doubt(self) -> None:
-        """Look at the server again with the next connection: it may have come back another."""
+        """After a failure: use none of this loop's connections at rest again, and look anew.
+
+        They may be as dead and as silent, and each would cost its time; the server may have come
+        back another.
+        """
         self._is_sound = False
+        home = self._home()
+        if home.free:
+            dead = _Home()
+            dead.free, home.free = home.free, dead.free
+            self._left_behind.append(dead)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
         """Have `close` wait for a task of this loop."""
