@@ -15,6 +15,7 @@ need openssl openssl
 need prometheus promtool
 need redis-server redis-server
 need rabbitmq-server rabbitmq-server
+need amqp-tools amqp-publish
 # PostgreSQL keeps its programs off the path, below a folder of its version.
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
 [ -n "$missing" ] || exit 0

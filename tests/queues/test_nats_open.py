@@ -19,9 +19,8 @@ from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
 from worker.queues import open_queue
 from worker.queues.nats import NatsQueue
 from worker.queues.nats_address import address_of
-from worker.queues.nats_intake import task_of
 from worker.queues.nats_link import NatsLink, unfit
-from worker.queues.nats_rows import intake_of, row_of, stream_of, token_of
+from worker.queues.nats_names import intake_of, stream_of, token_of
 from worker.queues.nats_streams import NatsStreams
 from worker.queues.port import Ticket
 from worker.store import open_store
@@ -345,24 +344,6 @@ async def test_what_others_published_outlives_a_worker_that_could_not_write_it(b
     assert lease.body == b"hello"
 
 
-@pytest.mark.parametrize(
-    ("headers", "found"),
-    [
-        ({}, ("7-1", 0, "ready", 100.0)),
-        ({"Nats-Msg-Id": "t", "priority": "5"}, ("t", 5, "ready", 100.0)),
-        ({"nats-msg-id": "t", "Priority": "-1e3"}, ("t", -100, "ready", 100.0)),
-        ({"Nats-Msg-Id": "", "not_before": "200.5"}, ("7-1", 0, "delayed", 200.5)),
-        ({"priority": "high", "not_before": "nan"}, ("7-1", 0, "ready", 100.0)),
-        ({"priority": "inf", "not_before": "1e13"}, ("7-1", 0, "ready", 100.0)),
-    ],
-)
-def test_headers_of_others(headers, found):
-    """What is no number counts as 0, and without an id the number of the message is one."""
-    row = task_of(headers, b"1", number="7-1", now=100.0)
-
-    assert (row.id, row.priority, row.state, row.ready_at) == found
-
-
 def test_subjects_are_one_word():
     """Whatever an id or a name is, it makes one word of a subject, of its own."""
     texts = ["a", "A", "a.b", "*", ">", "a b", "", "käse", "x" * 1000, "x" * 1001]
@@ -374,9 +355,3 @@ def test_subjects_are_one_word():
     assert stream_of("tasks") == "loopworker_tasks"
     assert intake_of("tasks") == ("loopworker_in_tasks", "loopworker.tasks")
     assert len(names) == 3 * len(texts)
-
-
-@pytest.mark.parametrize("header", ["", "{", "[]", "{}", '{"proof": "a", "no": 1}'])
-def test_foreign_messages(header):
-    """A message that is no row of ours is told apart."""
-    assert row_of(header, b"") is None

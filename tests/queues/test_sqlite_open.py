@@ -67,15 +67,6 @@ def test_a_wrong_url_is_told_without_its_password(url: str) -> None:
         assert "hidden" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["amqp://localhost"])
-def test_brokers_that_store_nothing(url: str) -> None:
-    """A broker is no store, and says so; as a queue it is not built yet."""
-    with pytest.raises(ConfigError, match="not built yet"):
-        open_queue(url)
-    with pytest.raises(ConfigError):
-        open_store(url)
-
-
 def test_opening_waits_for_whoever_is_at_it(tmp_path: Path) -> None:
     """A file that another process is just about to set up is opened when it is done."""
     rude = sqlite3.connect(tmp_path / "a.db", isolation_level=None, check_same_thread=False)

@@ -75,6 +75,7 @@ class Server:
         is_ready: Callable[[], bool] | None = None,
         environment: dict[str, str] | None = None,
         stop_signal: signal.Signals = signal.SIGTERM,
+        start_seconds: float = START_SECONDS,
     ) -> None:
         self.command = list(command)
         self.folder = folder
@@ -83,6 +84,7 @@ class Server:
         self._is_ready = is_ready or (lambda: accepts(port))
         self._environment = {**os.environ, **(environment or {})}
         self._stop_signal = stop_signal
+        self._start_seconds = start_seconds
         self._popen: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -97,7 +99,7 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # one signal reaches whatever it has started
             )
-        ends = time.monotonic() + START_SECONDS
+        ends = time.monotonic() + self._start_seconds
         while not self._is_ready():
             dead = self._popen.poll() is not None
             if dead or time.monotonic() > ends:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.surface import settingstable
+from tests.surface import gapstable, settingstable
 
 FOLDER = Path(__file__).parent
 
@@ -157,6 +157,7 @@ def main() -> None:
     for name in SURFACES:
         (FOLDER / f"{name}.txt").write_text(text_of_surface(name), "utf-8")
     settingstable.PAGE.write_text(settingstable.page(), "utf-8")
+    gapstable.PAGE.write_text(gapstable.page(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import pytest
 
-from tests.servers import natsserver, postgresserver, redisserver
+from tests.servers import natsserver, postgresserver, rabbitserver, redisserver
 from tests.system.planmodel import PlanModel
 from tests.system.processes import Site
 from tests.system.test_kill import POINTS, claimed, finished_by_the_next
 
+QUICK = ("redis", "postgresql", "nats")
 
-@pytest.fixture(scope="module", params=["redis", "postgresql", "nats"])
+
+@pytest.fixture(scope="module", params=[*QUICK, "rabbitmq"])
 def engine(request, tmp_path_factory):
     """A server that has each change on the disk before it answers, and how to name a part of it."""
     if request.param == "postgresql":
         with postgresserver.postgres_server() as server:
             yield server, postgresserver.own_url
+        return
+    if request.param == "rabbitmq":
+        with rabbitserver.rabbit_server(tmp_path_factory.mktemp("rabbit")) as server:
+            yield server, rabbitserver.own_url
         return
     if request.param == "nats":
         folder = tmp_path_factory.mktemp("nats")
@@ -56,7 +62,15 @@ async def test_killed_run_is_finished_by_the_next_worker(site, point):
     await finished_by_the_next(site, point)
 
 
-@pytest.mark.parametrize("moment", ["idle", "in a task"])
+# RabbitMQ takes ten seconds to start: once is enough, and the crash matrix has the rest.
+@pytest.mark.parametrize(
+    ("engine", "moment"),
+    [
+        *((name, moment) for name in QUICK for moment in ("idle", "in a task")),
+        ("rabbitmq", "in a task"),
+    ],
+    indirect=["engine"],
+)
 async def test_broker_that_is_killed_and_comes_back_loses_nothing(site, broker, moment):
     """Work goes on after its return; what was in work is neither lost nor done twice."""
     # The lease outlives the outage: else a booking could be cut off between its intent and itself.
@@ -74,6 +88,7 @@ async def test_broker_that_is_killed_and_comes_back_loses_nothing(site, broker, 
     await booked_once(site, worker, within=11.0)
 
 
+@pytest.mark.parametrize("engine", QUICK, indirect=True)
 async def test_broker_that_stands_still_for_longer_than_the_lease(site, broker):
     """Its connections stay open and say nothing: the lease is given up, and no booking repeated."""
     lease = 3.0

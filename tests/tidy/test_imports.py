@@ -112,6 +112,7 @@ MAY_IMPORT |= {
 # Library -> the only files that may import it. A folder ends in a slash.
 MAY_KNOW: dict[str, set[str]] = {
     "aiohttp": {"worker/outbound/"},
+    "aio_pika": {"worker/queues/rabbit_calls.py", "worker/queues/rabbit_link.py"},
     "anyio": {"worker/mcp/"},
     "httpx": {"worker/http.py", "worker/outbound/", "worker/model/transport.py", "tools/"},
     "httpx2": {"worker/mcp/streamable.py"},

@@ -8,8 +8,6 @@ from worker.core.errors import ConfigError, QueueUnavailable
 from worker.queues.port import MAX_DELIVERIES, Queue
 from worker.shownurl import shown_url
 
-_NOT_BUILT = ("amqp", "amqps")
-
 
 def open_queue(
     url: str,
@@ -39,18 +37,15 @@ def open_queue(
         return _postgres_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme in ("nats", "tls"):
         return _nats_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
+    if scheme in ("amqp", "amqps"):
+        return _rabbit_queue(url, name=name, max_deliveries=max_deliveries, depth_max=depth_max)
     if scheme == "memory":
         from worker.queues.memory import MemoryQueue
 
         return MemoryQueue(name=name, max_deliveries=max_deliveries, depth_max=depth_max)
-    if scheme in _NOT_BUILT:
-        raise ConfigError(
-            f"LOOPWORKER_QUEUE_URL: {scheme}:// is not built yet in this version; use sqlite:///file.db,"
-            " postgresql://host/database, redis://host or nats://host"
-        )
     raise ConfigError(
         f"LOOPWORKER_QUEUE_URL: {shown_url(url)!r} is no queue; write sqlite:///file.db,"
-        " postgresql://host/database, redis://host, nats://host or memory://"
+        " postgresql://host/database, redis://host, amqp://host, nats://host or memory://"
     )
 
 
@@ -104,5 +99,23 @@ def _nats_queue(url: str, **options: Any) -> Queue:
         ) from error
 
     queue = NatsQueue(NatsLink(address_of(url)), **options)
+    queue.check()
+    return queue
+
+
+def _rabbit_queue(url: str, **options: Any) -> Queue:
+    from worker.queues.rabbit_address import address_of
+
+    try:
+        from worker.queues.rabbit_link import RabbitLink
+        from worker.queues.rabbitmq import RabbitQueue
+    except ModuleNotFoundError as error:
+        if error.name != "aio_pika":
+            raise
+        raise ConfigError(
+            "LOOPWORKER_QUEUE_URL: amqp:// needs a driver: pip install 'loopworker[rabbitmq]'"
+        ) from error
+
+    queue = RabbitQueue(RabbitLink(address_of(url)), **options)
     queue.check()
     return queue

@@ -6,21 +6,16 @@ given to one, and comes again when that one dies with it.
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Mapping
 from typing import Any
 
 from worker.core.errors import QueueFull, QueueUnavailable
-from worker.core.wireformat import TIMES_END
-from worker.queues.memory_shelf import Row
 from worker.queues.nats_link import Refused
-from worker.queues.nats_rows import intake_of, token_of
+from worker.queues.nats_names import intake_of, token_of
 from worker.queues.nats_shelf import NatsShelf, unfit_stream
 from worker.queues.nats_streams import Listening
-from worker.queues.reasons import readable
+from worker.queues.row_text import task_of
 
-_ID = "nats-msg-id"
+_ID = "Nats-Msg-Id"
 
 
 class NatsIntake:
@@ -56,33 +51,12 @@ class NatsIntake:
 
     async def _take(self, message: Any) -> None:
         number = f"{message.metadata.sequence.stream}-{message.metadata.timestamp.timestamp():.6f}"
-        row = task_of(message.headers or {}, message.data, number=number, now=self._shelf.now())
+        headers = message.headers or {}
+        row = task_of(
+            headers, message.data, task_id=headers.get(_ID) or number, now=self._shelf.now()
+        )
         try:
             await self._shelf.add(row)
         except (QueueFull, QueueUnavailable):
             return  # it comes again, to whoever can write it then
         await message.ack()
-
-
-def task_of(headers: Mapping[str, str], body: bytes, *, number: str, now: float) -> Row:
-    """The task of a message. `number` is its id when it has none; what is no number counts as 0."""
-    given = {key.lower(): value for key, value in headers.items()}
-    due = max(now, _figure(given.get("not_before")))
-    row = Row(
-        id=readable(given.get(_ID) or number),
-        body=body,
-        priority=int(max(-100, min(100, _figure(given.get("priority"))))),
-        number=time.time_ns(),
-        enqueued_at=now,
-        ready_at=due,
-    )
-    row.state = "delayed" if due > now else "ready"
-    return row
-
-
-def _figure(text: str | None) -> float:
-    try:
-        value = float(text or 0)
-    except ValueError:
-        return 0.0
-    return value if math.isfinite(value) and abs(value) < TIMES_END else 0.0

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,6 +19,7 @@ from nats.aio.client import Client
 
 from worker.core.errors import ConfigError, QueueUnavailable, WorkerError
 from worker.queues.nats_address import FORM, NatsAddress
+from worker.queues.ownloop import OwnLoop, Unanswered, unless_lost
 
 T = TypeVar("T")
 ANSWER_SECONDS = 5.0  # without an answer so long, the connection is given up
@@ -84,11 +83,7 @@ class NatsLink:
         self._connection: Connection | None = None
         self._attempt: asyncio.Task[Connection] | None = None
         self._uses = 1
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="loopworker-nats", daemon=True
-        )
-        self._thread.start()
+        self._own = OwnLoop("loopworker-nats")
 
     def __repr__(self) -> str:
         connection = self._connection
@@ -104,11 +99,11 @@ class NatsLink:
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something in the link's thread. Cancelled: it is done there all the same."""
-        return await asyncio.shield(asyncio.wrap_future(self._begin(work)))
+        return await self._own.run(work)
 
     async def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for something in the link's thread. Cancelled: so is it."""
-        return await asyncio.wrap_future(self._begin(work))
+        return await self._own.wait(work)
 
     def check(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something before any event loop runs, and block.
@@ -116,9 +111,9 @@ class NatsLink:
         Raises ConfigError for a server that refuses; one that is out of reach is left alone.
         """
         try:
-            self._begin(work).result()
+            self._own.begin(work).result()
         except Refused as error:
-            self._end()
+            self._own.end(self._disconnect())
             raise ConfigError(str(error)) from error
         except QueueUnavailable:
             return
@@ -126,21 +121,9 @@ class NatsLink:
     async def close(self) -> None:
         """Close the connection and end the thread with the last use."""
         self._uses -= 1
-        if self._uses > 0 or self._loop.is_closed():
+        if self._uses > 0 or self._own.is_over:
             return
-        await asyncio.to_thread(self._end)
-
-    def _end(self) -> None:
-        self._begin(self._finish()).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        if self._loop.is_closed():
-            work.close()
-            raise QueueUnavailable(f"the connection to NATS at {self.where} was closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        await asyncio.to_thread(self._own.end, self._disconnect())
 
     # --- connections -----------------------------------------------------------------------------
 
@@ -216,13 +199,6 @@ class NatsLink:
                 pass  # it could not say goodbye
             connection.end()
 
-    async def _finish(self) -> None:
-        await self._disconnect()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-
     async def call(
         self,
         ask: Callable[[Client], Coroutine[Any, Any, T]],
@@ -246,19 +222,10 @@ class NatsLink:
         full: type[WorkerError] = QueueUnavailable,
     ) -> T:
         """Wait for an answer for as long as there is a connection, and no longer than its time."""
-        task = asyncio.create_task(asking)
-        await asyncio.wait(
-            (task, connection.lost),
-            timeout=3 * self.answer_seconds,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
         try:
-            return task.result()
-        except asyncio.CancelledError:
-            raise QueueUnavailable(f"NATS at {self.where}: the connection was lost") from None
+            return await unless_lost(asking, connection.lost, seconds=3 * self.answer_seconds)
+        except Unanswered as error:
+            raise QueueUnavailable(f"NATS at {self.where}: {error}") from None
         except nats.js.errors.NotFoundError as error:
             raise LookupError from error
         except nats.js.errors.APIError as error:

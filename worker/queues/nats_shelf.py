@@ -16,8 +16,9 @@ from typing import Any
 from worker.core.errors import QueueFull, QueueUnavailable
 from worker.queues.memory_shelf import Row, Shelf
 from worker.queues.nats_link import Conflict, NatsLink, Refused
-from worker.queues.nats_rows import HEADER, bare, header_of, row_of, stream_of, token_of
+from worker.queues.nats_names import HEADER, stream_of, token_of
 from worker.queues.nats_streams import Listening, NatsStreams
+from worker.queues.row_text import bare, header_of, row_of
 
 _TRIES = 100
 _DOUBTS_MAX = 1000
@@ -91,14 +92,14 @@ class NatsShelf(Shelf):
         await self.opened()
         found = await self.streams.read(self.stream, self._subject(task_id))
         row = None if found is None else row_of(found[1].get(HEADER, ""), found[2])
-        return None if found is None or row is None else (found[0], *row)
+        return None if found is None or row is None else (found[0], row[0], row[1].get("proof", ""))
 
     async def add(self, row: Row) -> bool:
         """Write a new row; False when there is one of that id.
 
         A row is also new when it was written by a call like this one that was told of a failure.
         """
-        headers = {HEADER: header_of(row, "")}
+        headers = {HEADER: header_of(row, proof="")}
         try:
             number = await self.streams.write(
                 self._subject(row.id), headers, row.body, after=0, full=QueueFull
@@ -130,7 +131,7 @@ class NatsShelf(Shelf):
             new = decide(row, proof, self.now())
             if new is None:
                 return None
-            headers = {HEADER: header_of(row, new)}
+            headers = {HEADER: header_of(row, proof=new)}
             try:
                 number = await self.streams.write(
                     self._subject(task_id), headers, row.body, after=number

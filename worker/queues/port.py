@@ -97,12 +97,18 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine cannot do; the only gaps allowed are those of docs/decisions."""
+    """What an engine cannot do; the only gaps allowed are those of docs/decisions.
+
+    `extends`: a lease outlives its connection. `refuses_stale`: who lost a lease is told so.
+    `deduplicates`: an id is known for as long as the engine remembers it. `tells_oldest`: `depth`
+    knows since when the oldest task is ready. `finds`: a task that waits can be found by its id.
+    """
 
     extends: bool = True
     refuses_stale: bool = True
     deduplicates: bool = True
     tells_oldest: bool = True
+    finds: bool = True
 
 
 class Queue(Protocol):

@@ -46,7 +46,8 @@ CHATTY = (
 )
 # Its exporters complain with a stack trace per batch, which the outbox of spans counts and tells.
 # The SDK of MCP writes messages and stack traces of a server's mistakes; we tell what they mean.
-MUTED = ("opentelemetry", "mcp", "client")
+# Drivers of queues print a stack trace for each connection that is cut; every call says it itself.
+MUTED = ("opentelemetry", "mcp", "client", "aio_pika", "aiormq", "nats")
 _METHODS = {level: logging.getLevelName(level).lower() for level in (10, 20, 30, 40, 50)}
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

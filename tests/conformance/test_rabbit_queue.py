@@ -1,0 +1,101 @@
+"""The RabbitMQ queue keeps the contract of a queue, on a real server, but for what it cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.servers.proxy import Proxy
+from tests.servers.rabbitserver import rabbit_server
+from worker.queues.rabbit_address import address_of
+from worker.queues.rabbit_link import RabbitLink
+from worker.queues.rabbitmq import RabbitQueue
+from worker.testing.queue_suite import QueueSuite
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def rabbit_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A server behind a proxy."""
+    with rabbit_server(tmp_path_factory.mktemp("rabbit")) as server:
+        proxy = Proxy(server.port)
+        yield proxy
+        proxy.close()
+
+
+class RabbitHarness:
+    """A clock of leases that the tests move; every queue has its own connection.
+
+    Quorum queues are costly to make: all tests use the same, and leave them empty.
+    """
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.address = address_of(f"amqp://guest:guest@127.0.0.1:{proxy.port}/")
+        self.moved = 0.0
+        self.opened: list[RabbitQueue] = []
+
+    async def open(
+        self, *, name: str = "tasks", max_deliveries: int = 5, depth_max: int | None = None
+    ) -> RabbitQueue:
+        """Open a queue as another process would."""
+        link = RabbitLink(self.address)
+        queue = RabbitQueue(
+            link,
+            name=name,
+            max_deliveries=max_deliveries,
+            depth_max=depth_max,
+            shift=lambda: self.moved,
+        )
+        self.opened.append(queue)
+        return queue
+
+    async def pass_time(self, seconds: float) -> None:
+        """Move the clock of leases; that of the server cannot be moved, so what is hidden takes time."""
+        depth = await self.opened[0].depth()
+        if depth.delayed or depth.parked:
+            await asyncio.sleep(seconds)
+        else:
+            self.moved += seconds
+        for queue in self.opened:
+            await queue.look_at_clock()
+
+    @asynccontextmanager
+    async def outage(self) -> AsyncIterator[None]:
+        """Cut every connection, and refuse new ones."""
+        self.proxy.refuse()
+        yield
+        self.proxy.pass_on()
+
+    async def close(self) -> None:
+        """Close what was opened, and leave nothing behind."""
+        names = {queue.name for queue in self.opened}
+        for queue in self.opened:
+            await queue.close()
+        for name in names:
+            last = await self.open(name=name)
+            await last.empty()
+            await last.close()
+
+
+class TestRabbitQueue(QueueSuite):
+    """The RabbitMQ queue."""
+
+    lease_seconds = 2.0
+
+    @pytest.fixture
+    async def harness(self, rabbit_proxy: Proxy) -> AsyncIterator[RabbitHarness]:
+        """An empty part of the server."""
+        harness = RabbitHarness(rabbit_proxy)
+        yield harness
+        await harness.close()
+
+
+class TestRabbitQueueTwice(TestRabbitQueue):
+    """The RabbitMQ queue, delivering everything twice."""
+
+    duplicates = True

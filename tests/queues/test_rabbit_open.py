@@ -1,0 +1,380 @@
+"""What is particular to the RabbitMQ queue: how a server is set up, cut connections, other programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aio_pika
+import pytest
+
+from tests.servers.proxy import Proxy
+from tests.servers.rabbitserver import own_url, rabbit_server
+from tests.servers.server import free_port, program
+from worker.core.errors import ConfigError, LeaseLost, QueueUnavailable
+from worker.queues import open_queue
+from worker.queues.memory_shelf import Row
+from worker.queues.port import Ticket
+from worker.queues.rabbit_address import address_of
+from worker.queues.rabbit_link import RabbitLink, unfit
+from worker.queues.rabbit_memory import RabbitMemory, newest
+from worker.queues.rabbit_names import STEPS, RabbitNames
+from worker.queues.rabbit_work import rank
+from worker.queues.rabbitmq import RabbitQueue
+from worker.store import open_store
+
+pytestmark = pytest.mark.system
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    """A server."""
+    with rabbit_server(tmp_path_factory.mktemp("rabbit")) as server:
+        yield server
+
+
+@asynccontextmanager
+async def proxied(server, **options):
+    """A queue behind a proxy."""
+    proxy = Proxy(server.port)
+    queue = RabbitQueue(RabbitLink(address_of(own_url(proxy.port)), **options))
+    yield proxy, queue
+    proxy.pass_on()
+    await queue.close()
+    proxy.close()
+
+
+@asynccontextmanager
+async def another_program(broker):
+    """A channel of a program that knows nothing of us."""
+    async with (
+        await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{broker.port}/") as connection,
+        connection.channel() as channel,
+    ):
+        yield channel
+
+
+async def take_all(queue, *, count=1):
+    """Claim so many, and settle them: ids, deliveries and lapses."""
+    leases = []
+    while len(leases) < count:
+        found = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5, limit=10)
+        assert found
+        leases += found
+    for lease in leases:
+        await queue.ack(lease)
+    return [(lease.id, lease.deliveries, lease.lapses) for lease in leases]
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("amqp://", "no address of a RabbitMQ server"),
+        ("amqp://localhost:abc", "no address of a RabbitMQ server"),
+        ("amqp://localhost:0", "no address of a RabbitMQ server"),
+        ("amqp://localhost/a/b", "no address of a RabbitMQ server"),
+        ("amqp://:hidden#b@localhost", "in a password or vhost %23 for"),
+        ("amqp://localhost?heartbeat=3", "'heartbeat' is no option"),
+        ("amqp://localhost?prefix=a.b", "letters, digits, - and _ only"),
+        ("amqps://localhost?tls_cert=a.pem", "belong together"),
+        ("amqps://localhost?tls_ca=missing.pem", "No such file"),
+    ],
+)
+def test_an_address_that_cannot_be_read(url, said):
+    """Which part is wrong, and how it is written, without a part of the password."""
+    with pytest.raises(ConfigError, match=re.escape(said)) as caught:
+        open_queue(url)
+
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "where"),
+    [
+        ("amqp://localhost", "/%2F", "localhost:5672"),
+        ("amqps://me:pass@host/", "/%2F", "host:5671"),
+        ("amqp://host:99/mine?prefix=x-", "/mine", "host:99"),
+    ],
+)
+def test_addresses(url, path, where):
+    """The usual virtual host and port, and the account where nobody sees it."""
+    address = address_of(url)
+
+    assert (address.url.endswith(path), address.where) == (True, where)
+    assert "pass" not in repr(address)
+
+
+def test_a_missing_driver_names_the_extra(monkeypatch):
+    """What to install, not a traceback."""
+    monkeypatch.setitem(sys.modules, "aio_pika", None)
+    for name in [name for name in sys.modules if name.startswith("worker.queues.rabbit")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match=r"pip install 'loopworker\[rabbitmq\]'"):
+        open_queue("amqp://localhost")
+
+
+@pytest.mark.parametrize("url", ["amqp://localhost", "amqps://localhost"])
+def test_it_is_no_store(url):
+    """A broker keeps no journal, and says what to set."""
+    with pytest.raises(ConfigError, match="LOOPWORKER_STORE_URL"):
+        open_store(url)
+
+
+async def test_a_server_that_is_not_there_is_an_outage():
+    """It may come later: the queue opens, and each call says what is wrong, without the password."""
+    queue = open_queue(f"amqp://someone:hunter22@127.0.0.1:{free_port()}")
+    with pytest.raises(QueueUnavailable, match=r"RabbitMQ at 127\.0\.0\.1:") as caught:
+        await queue.put(Ticket(id="a", body=b"1"))
+    await queue.close()
+
+    assert "hunter22" not in str(caught.value) + repr(queue)
+
+
+@pytest.mark.parametrize(
+    ("account", "said"),
+    [("guest:wrong-secret@", "lets nobody in"), ("guest:guest@", "does not allow it")],
+)
+def test_a_server_that_lets_nobody_in(broker, account, said):
+    """A wrong password, or a virtual host that is not there: when the queue is opened."""
+    host = "nowhere" if "allow" in said else ""
+    with pytest.raises(ConfigError, match=said) as caught:
+        open_queue(f"amqp://{account}127.0.0.1:{broker.port}/{host}")
+
+    assert "wrong-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_fit"), [((3, 9), False), ((3, 10), True), ((4, 1), True), ((), False)]
+)
+def test_versions(version, is_fit):
+    """Dead letters that cannot be lost came with 3.10."""
+    assert ("3.10 or a later one" in unfit(version)) is not is_fit
+
+
+async def test_a_queue_that_is_set_up_otherwise_is_refused(broker):
+    """Somebody has a queue of that name, which may lose tasks; with what to do."""
+    url = own_url(broker.port)
+    name = address_of(url).prefix + "tasks"
+    async with another_program(broker) as channel:
+        await channel.declare_queue(name, durable=True)
+        with pytest.raises(ConfigError, match=r"is no queue of loopworker.*\?prefix=name-"):
+            await asyncio.to_thread(open_queue, url)
+
+
+async def test_a_put_refused_by_a_dead_server_does_not_come_later(broker):
+    """What was told to have failed is not sent when the server is back."""
+    async with proxied(broker) as (proxy, queue):
+        await queue.put(Ticket(id="before", body=b"1"))
+        proxy.refuse()
+        for _ in range(3):  # before the connection is known to be cut, and after
+            with pytest.raises(QueueUnavailable):
+                await queue.put(Ticket(id="t-1", body=b"1"))
+        proxy.pass_on()
+        depth = await queue.depth()
+
+    assert depth.ready == 1
+
+
+async def test_a_network_that_goes_silent_is_an_outage(broker):
+    """Connections stay open and say nothing: each call ends in its time, and they are made anew."""
+    async with proxied(broker, answer_seconds=1.0) as (proxy, queue):
+        await queue.put(Ticket(id="t-1", body=b"{}"))
+        proxy.silence()
+        with pytest.raises(QueueUnavailable):
+            await queue.depth()
+        proxy.pass_on()
+        depth = await queue.depth()
+
+    assert depth.ready == 1
+
+
+async def test_who_is_cut_off_has_lost_its_lease(broker):
+    """The server gives the task to another one at once, and counts; the first is told."""
+    async with proxied(broker) as (proxy, queue):
+        await queue.put(Ticket(id="t-1", body=b"1"))
+        [lease] = await queue.claim(owner="w", lease_seconds=300, wait_seconds=5)
+        proxy.refuse()
+        with pytest.raises(QueueUnavailable):
+            await queue.extend(lease, lease_seconds=300)
+            await queue.depth()
+        proxy.pass_on()
+        taken = await take_all(queue)
+        with pytest.raises(LeaseLost):
+            await queue.ack(lease)
+
+    assert taken == [("t-1", 2, 1)]
+
+
+async def test_a_waiting_claim_hears_of_the_end_of_its_connection(broker):
+    """It does not wait for its time to end; the next one has the task."""
+    async with proxied(broker) as (proxy, queue):
+        await queue.depth()
+        claim = asyncio.create_task(queue.claim(owner="w", lease_seconds=30, wait_seconds=60))
+        await asyncio.sleep(0)
+        proxy.refuse()
+        with pytest.raises(QueueUnavailable):
+            await asyncio.wait_for(claim, 10)
+        proxy.pass_on()
+        await queue.put(Ticket(id="t-1", body=b"1"))
+
+        assert await take_all(queue) == [("t-1", 1, 0)]
+
+
+async def test_what_a_cancelled_claim_got_is_free_when_that_is_told(broker):
+    """Whenever it is cancelled: whoever asks next has the task, at once and uncounted."""
+    queue = open_queue(own_url(broker.port))
+    await queue.put(Ticket(id="t-1", body=b"1"))
+    wish = {"owner": "w", "lease_seconds": 300, "limit": 1}
+    cancelled = 0
+    for turns in range(20):
+        claim = asyncio.create_task(queue.claim(wait_seconds=5, **wish))
+        await asyncio.sleep(turns * 0.0005)
+        claim.cancel()
+        await asyncio.wait([claim])
+        cancelled += claim.cancelled()
+        leases = await queue.claim(wait_seconds=0, **wish) if claim.cancelled() else claim.result()
+        assert [(lease.id, lease.deliveries) for lease in leases] == [("t-1", 1)]
+        await queue.nack(leases[0], delay_seconds=0, counted=False, reason="again")
+    await queue.close()
+
+    assert cancelled > 3
+
+
+async def test_a_task_put_in_by_another_program_is_taken(broker):
+    """The line of the README, as it stands there."""
+    line = re.search(r"`(amqp-publish [^`]*)`", README.read_text()).group(1)
+    url = own_url(broker.port)
+    name = address_of(url).prefix + "tasks"
+    queue = await asyncio.to_thread(open_queue, url)
+    program("amqp-publish")
+    words = [name if word == "tasks" else word for word in shlex.split(line)]
+    words[1:1] = ["-u", f"amqp://guest:guest@127.0.0.1:{broker.port}"]
+    await asyncio.to_thread(subprocess.run, words, check=True, timeout=20)
+    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5)
+    await queue.ack(lease)
+    await queue.close()
+
+    assert (lease.id, json.loads(lease.body)) == ("t-1", {"input": "…"})
+
+
+async def test_messages_of_other_programs(broker):
+    """Without an id each is a task of its own; a priority and a time are kept."""
+    url = own_url(broker.port)
+    name = address_of(url).prefix + "tasks"
+    queue = await asyncio.to_thread(open_queue, url)
+    async with another_program(broker) as channel:
+        raw = await channel.get_underlay_channel()
+        for _ in range(2):
+            await raw.basic_publish(b"plain", routing_key=name)
+        await channel.default_exchange.publish(aio_pika.Message(b"high", priority=9), name)
+        headers = {"not_before": "4000000000"}
+        later = aio_pika.Message(b"later", message_id="later", headers=headers)
+        await channel.default_exchange.publish(later, name)
+    leases = []
+    async with asyncio.timeout(20):
+        while len(leases) < 3 or await queue.place("later") is None:
+            leases += await queue.claim(owner="w", lease_seconds=30, wait_seconds=1, limit=10)
+    depth = await queue.depth()
+    place = await queue.place("later")
+    await queue.close()
+
+    assert sorted((lease.body, lease.priority) for lease in leases) == [
+        *((b"high", 9), (b"plain", 0), (b"plain", 0)),
+    ]
+    assert len({lease.id for lease in leases}) == 3
+    assert (depth.delayed, depth.leased) == (1, 3)
+    assert place is not None and place.state == "delayed"
+
+
+async def test_what_the_server_gives_up_lies_in_the_dead_letters(broker):
+    """Rejected by another program, or by a policy of the server: with what the server says of it."""
+    url = own_url(broker.port)
+    queue = await asyncio.to_thread(open_queue, url)
+    await queue.put(Ticket(id="t-1", body=b"1"))
+    async with another_program(broker) as channel:
+        theirs = await channel.get_queue(address_of(url).prefix + "tasks", ensure=False)
+        await (await theirs.get()).reject(requeue=False)
+    letters = []
+    async with asyncio.timeout(10):
+        while not letters:
+            letters = await queue.dead()
+    is_back = await queue.redrive("t-1")
+    taken = await take_all(queue)
+    await queue.close()
+
+    assert [(one.id, one.reason) for one in letters] == [
+        ("t-1", "given up by the server: rejected"),
+    ]
+    assert (is_back, taken) == (True, [("t-1", 1, 0)])
+
+
+async def test_where_a_task_is_that_nobody_remembers(broker):
+    """A process that came later asks the others; with them gone, only the dead are found."""
+    url = own_url(broker.port)
+    first, second = [await asyncio.to_thread(open_queue, url) for _ in range(2)]
+    for name in ("waits", "dead"):
+        await first.put(Ticket(id=name, body=b"1"))
+    [lease] = await first.claim(owner="w", lease_seconds=30, wait_seconds=5)
+    await first.nack(lease, delay_seconds=0, counted=False, reason="drain")
+    told = await second.place("waits")
+    leases = await first.claim(owner="w", lease_seconds=30, wait_seconds=5, limit=2)
+    for lease in leases:
+        if lease.id == "dead":
+            await first.dead_letter(lease, reason="no use")
+    await first.close()
+    later = [await second.state(name) for name in ("waits", "dead", "unknown")]
+    await second.close()
+
+    assert told is not None and (told.state, told.note) == ("ready", "drain")
+    assert later == [None, "dead", None]
+
+
+def test_the_last_one_knows_best():
+    """Of what several processes remember of a task, the newest counts."""
+    before, after = RabbitMemory(), RabbitMemory()
+    row = Row("t", b"1", 0, 1, 100.0, 100.0, owner="w1")
+    before.note(row, "ready")
+    after.note(row, "leased", until=4_000_000_000.0)
+
+    place = newest([before.of("t"), after.of("t"), after.of("unknown")])
+
+    assert place is not None
+    assert (place.state, place.owner, place.until) == ("leased", "w1", 4_000_000_000.0)
+    assert newest([None]) is None
+
+
+def test_ageing():
+    """A task of low priority that has waited long goes before a fresh one of higher."""
+    old, fresh = Row("old", b"", -10, 1, 0.0, 0.0), Row("fresh", b"", 10, 2, 0.0, 1201.0)
+
+    assert rank(old) < rank(fresh)
+    fresh.ready_at = 1199.0
+    assert rank(fresh) < rank(old)
+
+
+@pytest.mark.parametrize("milliseconds", [1, 250, 3_999, 4_000, 70_000, 100_000_000])
+def test_steps(milliseconds):
+    """However long, a time is made of steps, and is never cut short."""
+    names, waited, left, steps = RabbitNames("tasks"), 0, milliseconds, 0
+    while left or not steps:
+        name, left = names.step_for("parked", left or milliseconds)
+        waited += int(name.rpartition(".")[2])
+        steps += 1
+
+    assert milliseconds <= waited < milliseconds + STEPS[0]
+    assert steps < 15 * len(STEPS)
+
+
+def test_names_of_parts_are_no_names_of_queues():
+    """Whatever queues are called, each has its own."""
+    names = ("a", "a.dead", "a.", ".dead", "a..dead", "a.b", "a.low.front")
+    parts = [part for name in names for part in RabbitNames(name).everything()]
+
+    assert len(set(parts)) == len(parts)

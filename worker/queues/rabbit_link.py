@@ -1,0 +1,230 @@
+"""A connection to RabbitMQ, in a thread of its own, which no blocked loop stops.
+
+Each connection is made by the first call that needs one, and nothing is sent again by itself: what
+was told to have failed does not come later. Whatever goes wrong comes out as QueueUnavailable, in
+its time, without a password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import aio_pika
+from aio_pika import exceptions as pika
+from aio_pika.abc import AbstractChannel, AbstractConnection
+
+from worker.core.errors import ConfigError, QueueUnavailable
+from worker.queues.ownloop import OwnLoop, Unanswered, unless_lost
+from worker.queues.rabbit_address import FORM, RabbitAddress
+
+T = TypeVar("T")
+ANSWER_SECONDS = 5.0  # without an answer so long, the connection is given up
+SENDS_MAX = 128  # messages that wait for their confirmation at a time
+HEARTBEAT_SECONDS = 10  # after three without one, either side gives the other up
+VERSION_MIN = (3, 10)
+
+
+class Refused(QueueUnavailable):
+    """The server is there, and cannot be used as it is set up."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Connection:
+    """One connection; `lost` comes to its end with it, or with one of its two channels.
+
+    `work` is where messages are taken and acknowledged, `out` where they are sent and confirmed.
+    """
+
+    pika: AbstractConnection
+    work: AbstractChannel
+    out: AbstractChannel
+    version: tuple[int, ...]
+    lost: asyncio.Future[None]
+    declared: set[str] = field(default_factory=set)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SENDS_MAX))
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can still be used, as far as is known."""
+        return not (self.lost.done() or self.pika.is_closed)
+
+    def end(self, *_: Any) -> None:
+        """Let go of everybody who waits for an answer."""
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+
+class RabbitLink:
+    """The connection of one process to RabbitMQ; its calls may come from any event loop.
+
+    Each use closes once. `on_lost` are called, in the link's thread, when a connection has ended.
+    """
+
+    def __init__(self, address: RabbitAddress, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+        self.where = address.where
+        self.prefix = address.prefix
+        self.answer_seconds = answer_seconds
+        self.on_lost: list[Callable[[], None]] = []
+        self._address = address
+        self._connection: Connection | None = None
+        self._attempt: asyncio.Task[Connection] | None = None
+        self._uses = 1
+        self._own = OwnLoop("loopworker-rabbitmq")
+
+    def __repr__(self) -> str:
+        connection = self._connection
+        state = "open" if connection is not None and connection.lives else "not connected"
+        return f"RabbitLink({self.where}, {state})"
+
+    def again(self) -> RabbitLink:
+        """Note one use more."""
+        self._uses += 1
+        return self
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something in the link's thread. Cancelled: it is done there all the same."""
+        return await self._own.run(work)
+
+    async def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for something in the link's thread. Cancelled: so is it."""
+        return await self._own.wait(work)
+
+    def check(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something before any event loop runs, and block.
+
+        Raises ConfigError for a server that refuses; one that is out of reach is left alone.
+        """
+        try:
+            self._own.begin(work).result()
+        except Refused as error:
+            self._own.end(self._disconnect())
+            raise ConfigError(str(error)) from error
+        except QueueUnavailable:
+            return
+
+    async def close(self) -> None:
+        """Close the connection and end the thread with the last use."""
+        self._uses -= 1
+        if self._uses > 0 or self._own.is_over:
+            return
+        await asyncio.to_thread(self._own.end, self._disconnect())
+
+    # --- in the link's thread --------------------------------------------------------------------
+
+    async def connected(self) -> Connection:
+        """The connection, made anew where there is none. Raises QueueUnavailable."""
+        if self._connection is not None and self._connection.lives:
+            return self._connection
+        if self._attempt is None or self._attempt.done():  # one attempt for all who wait
+            self._attempt = asyncio.create_task(self._connect())
+        return await asyncio.shield(self._attempt)
+
+    async def told(self, connection: Connection, asking: Coroutine[Any, Any, T]) -> T:
+        """Wait for an answer for as long as there is a connection, and no longer than its time."""
+        try:
+            return await unless_lost(asking, connection.lost, seconds=self.answer_seconds)
+        except Unanswered as error:
+            connection.end()
+            raise QueueUnavailable(f"RabbitMQ at {self.where}: {error}") from None
+        except (pika.ChannelPreconditionFailed, pika.DeliveryError):
+            raise
+        except pika.CONNECTION_EXCEPTIONS as error:
+            connection.end()
+            raise self._unavailable(error) from error
+
+    async def _connect(self) -> Connection:
+        await self._disconnect()
+        lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            made = await unless_lost(self._open(lost), lost, seconds=3 * self.answer_seconds)
+        except Unanswered as error:
+            raise QueueUnavailable(f"RabbitMQ at {self.where}: {error}") from None
+        except pika.CONNECTION_EXCEPTIONS as error:
+            raise self._unavailable(error) from error
+        made.lost.add_done_callback(self._tell_lost)
+        self._connection = made
+        return made
+
+    async def _open(self, lost: asyncio.Future[None]) -> Connection:
+        connection = await aio_pika.connect(
+            f"{self._address.url}?heartbeat={HEARTBEAT_SECONDS}",
+            ssl_context=_tls_of(self._address),
+            timeout=self.answer_seconds,
+            client_properties={"connection_name": "loopworker"},
+        )
+        try:
+            version = version_of(connection)
+            if wrong := unfit(version):
+                raise Refused(f"RabbitMQ at {self.where}: {wrong}")
+            work = await connection.channel(publisher_confirms=False)
+            out = await connection.channel(publisher_confirms=True, on_return_raises=True)
+        except BaseException:
+            await connection.close()
+            raise
+        made = Connection(connection, work, out, version, lost)
+        for each in (connection, work, out):
+            each.close_callbacks.add(made.end)
+        return made
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.end()
+            try:
+                async with asyncio.timeout(self.answer_seconds):
+                    await connection.pika.close()
+            except (TimeoutError, *pika.CONNECTION_EXCEPTIONS):
+                return  # it could not say goodbye
+
+    def _tell_lost(self, _: Any) -> None:
+        for each in list(self.on_lost):
+            each()
+
+    def _unavailable(self, error: BaseException) -> QueueUnavailable:
+        if isinstance(error, Refused):
+            return error
+        said = str(error) or type(error).__name__
+        if isinstance(error, pika.AuthenticationError | pika.ProbableAuthenticationError):
+            return Refused(f"RabbitMQ at {self.where} lets nobody in: {said}; write {FORM}")
+        if isinstance(
+            error, pika.InvalidFrameError
+        ):  # it ends what is not open yet, and says no more
+            return Refused(
+                f"RabbitMQ at {self.where} does not allow it: is there such a virtual host, and may"
+                " the account use it?"
+            )
+        if "NOT_ALLOWED" in said or "ACCESS_REFUSED" in said:
+            return Refused(f"RabbitMQ at {self.where} does not allow it: {said}")
+        if isinstance(error, ssl.SSLError):
+            return Refused(f"RabbitMQ at {self.where}: {said}; tls_ca=FILE names who is trusted")
+        return QueueUnavailable(f"RabbitMQ at {self.where} cannot be used: {said}")
+
+
+def unfit(version: tuple[int, ...]) -> str:
+    """Why a server cannot be entrusted with tasks; empty when it can."""
+    if version >= VERSION_MIN:
+        return ""
+    said, least = (".".join(map(str, each)) for each in (version, VERSION_MIN))
+    return f"the server is version {said}; {least} or a later one is needed"
+
+
+def version_of(connection: Any) -> tuple[int, ...]:
+    """The version of a server, as far as it is made of numbers."""
+    said = str(connection.transport.connection.server_properties.get("version", ""))
+    return tuple(int(part) for part in said.split(".")[:2] if part.isdigit())
+
+
+def _tls_of(address: RabbitAddress) -> ssl.SSLContext | None:
+    if not address.is_tls:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=address.options.get("tls_ca"))
+        if "tls_cert" in address.options:
+            context.load_cert_chain(address.options["tls_cert"], address.options["tls_key"])
+    except OSError as error:  # a wrong certificate is one as well
+        raise Refused(f"tls_ca, tls_cert or tls_key of the amqps:// address: {error}") from error
+    return context
