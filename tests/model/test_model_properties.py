@@ -150,10 +150,19 @@ def test_any_chunks_give_a_reply_or_the_one_error(chunks):
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+# How servers write arguments: well, encoded twice, said twice, cut, with a comma too many.
+WAYS = (
+    str,
+    json.dumps,
+    lambda text: text * 2,
+    lambda text: text[:-1],
+    lambda text: text[:-1] + ",}",
+)
 CALLS = st.lists(
     st.tuples(
         st.sampled_from(["add", "get_stock_price", "get_current_time", "nope"]),
         st.dictionaries(st.sampled_from(["a", "b", "symbol"]), st.integers() | WORDS, max_size=3),
+        st.sampled_from(WAYS),
     ),
     max_size=3,
 )
@@ -177,9 +186,9 @@ def test_streamed_or_not_a_reply_is_the_same(content, calls, reasoning, reason, 
             {
                 "id": f"call_{at}",
                 "type": "function",
-                "function": {"name": name, "arguments": json.dumps(arguments)},
+                "function": {"name": name, "arguments": way(json.dumps(arguments))},
             }
-            for at, (name, arguments) in enumerate(calls)
+            for at, (name, arguments, way) in enumerate(calls)
         ]
     choice = {"index": 0, "message": message, "finish_reason": reason}
     whole = {"id": "x", "model": "m", "choices": [choice], "usage": {"prompt_tokens": 3}}

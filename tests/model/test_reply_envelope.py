@@ -32,6 +32,14 @@ def test_unusable_tool_calls_leave_the_legacy_call():
     assert [made.name for made in reply.calls] == ["get_current_time"]
 
 
+def test_one_call_without_its_list_is_a_call():
+    """A server that sends the entry itself where a list is due has called all the same."""
+    reply = read(body(calls=SUM, finish="tool_calls"))
+
+    assert [made.arguments for made in reply.calls] == [{"a": 1, "b": 2}]
+    assert [entry["id"] for entry in reply.message["tool_calls"]] == ["call_1"]
+
+
 @pytest.mark.parametrize("calls", [[], None, {}, "none", 0])
 def test_no_calls_are_never_echoed(calls):
     """E04: `tool_calls: []` or null in a request is refused by strict servers."""
@@ -188,6 +196,15 @@ def test_parts_stay_a_list_in_the_history():
     assert reply.message["content"] == parts
 
 
+def test_one_part_without_its_list_is_the_text():
+    """What stands alone is read, and goes back in a form that servers accept."""
+    part = {"type": "text", "text": "Hello"}
+    reply = read(body(part))
+
+    assert (reply.kind, reply.text) == (ReplyKind.ANSWER, "Hello")
+    assert reply.message["content"] == [part]
+
+
 @pytest.mark.parametrize(
     ("raw", "status", "transient"),
     [
@@ -231,7 +248,7 @@ def test_error_beside_a_reply_wins():
         read({**body(calls=[SUM]), "error": {"code": 502, "message": "x"}})
 
 
-@pytest.mark.parametrize("error", [None, {}, "", []])
+@pytest.mark.parametrize("error", [None, {}, "", [], {"code": 0, "message": "", "type": None}])
 def test_empty_error_is_no_error(error):
     """Some servers send the key always."""
     assert read({**body("Hi"), "error": error}).text == "Hi"

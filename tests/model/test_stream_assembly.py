@@ -56,6 +56,27 @@ def test_interleaved_calls_are_told_apart_by_index():
     assert found == [("c1", "add", SUM), ("c2", "get_stock_price", {"symbol": "X"})]
 
 
+def test_index_as_text_is_a_number():
+    """Some gateways write "0" and "1"; interleaved calls are told apart all the same."""
+    found = calls_of(
+        part("0", "c1", "add", '{"a":'),
+        part("1", "c2", "get_stock_price", '{"symbol"'),
+        part("0", arguments='1,"b":2}'),
+        part("1", arguments=':"X"}'),
+    )
+
+    assert found == [("c1", "add", SUM), ("c2", "get_stock_price", {"symbol": "X"})]
+
+
+def test_fragment_without_its_levels_is_a_fragment():
+    """Name and arguments beside the id, or no list around the fragment: read as without a stream."""
+    flat = {"index": 0, "id": "c1", "type": "function", "name": "add", "arguments": '{"a":1,'}
+
+    assert calls_of(
+        chunk(tool_calls=[flat]), chunk(tool_calls={"index": 0, "arguments": '"b":2}'})
+    ) == [("c1", "add", SUM)]
+
+
 def test_repeated_name_is_not_doubled():
     """G07: name and type in every fragment say the same again."""
     found = calls_of(

@@ -137,7 +137,7 @@ async def test_events_cut_anywhere_are_read(http):
     assert said(raw) == "中文🙂"
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream"])
+@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "application/json"])
 async def test_events_under_a_wrong_type_are_recognised(http, kind):
     """A proxy that loses the content type does not lose the reply."""
 
@@ -145,6 +145,17 @@ async def test_events_under_a_wrong_type_are_recognised(http, kind):
         await exchange.reply(b": hi\n\n" + HI + STOP + DONE, headers={"content-type": kind})
 
     assert said(await ask(http, script, stream=True)) == "Hi"
+
+
+async def test_json_that_calls_itself_a_stream_is_recognised(http):
+    """A server that cannot stream may set the type that was asked for all the same."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.reply(json.dumps(REPLY).encode(), headers={"content-type": SSE})
+
+    raw = await ask(http, script, stream=True)
+
+    assert (said(raw), raw.first_chunk_seconds) == ("Hi", None)
 
 
 @pytest.mark.parametrize("before", [b"\n\n\n", b"\xef\xbb\xbf"])

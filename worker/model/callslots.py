@@ -12,6 +12,7 @@ from typing import Any
 from worker.model.jsontext import NotStrict, read_strictly
 
 _KNOWN = frozenset({"index", "id", "type", "function"})
+_FLAT = ("name", "arguments")
 _MIN_LATCH = 2  # characters of a buffer that a cumulative fragment must repeat
 
 
@@ -92,7 +93,9 @@ class CallSlots:
         if not isinstance(fragment, dict):
             return
         function = fragment.get("function")
-        function = function if isinstance(function, dict) else {}
+        if not isinstance(function, dict):  # a server that leaves this level out
+            function = {key: fragment[key] for key in _FLAT if key in fragment}
+            fragment = {key: value for key, value in fragment.items() if key not in _FLAT}
         self._slot_of(fragment, function).add(fragment, function)
 
     def bodies(self) -> list[dict[str, Any]]:
@@ -100,11 +103,10 @@ class CallSlots:
         return [slot.body() for slot in self._slots]
 
     def _slot_of(self, fragment: dict[str, Any], function: dict[str, Any]) -> _Slot:
-        index = fragment.get("index")
-        if isinstance(index, int):
+        index = _number(fragment.get("index"))
+        if index is not None:
             slot = self._by_index.get(index)
         else:
-            index = None
             slot = self._with_id(fragment.get("id")) or (self._slots[-1] if self._slots else None)
         if slot is None:
             return self._open(index)
@@ -121,6 +123,14 @@ class CallSlots:
         if index is not None:
             self._by_index[index] = slot
         return slot
+
+
+def _number(index: Any) -> int | None:
+    if isinstance(index, int):
+        return index
+    if isinstance(index, str) and index.isascii() and index.isdigit() and len(index) < 10:
+        return int(index)
+    return None
 
 
 def _begins_another(slot: _Slot, fragment: dict[str, Any], function: dict[str, Any]) -> bool:

@@ -134,7 +134,7 @@ class ReplyAssembler:
         if key == "content":
             self._add_content(value)
         elif key == "tool_calls":
-            for fragment in value if isinstance(value, list) else ():
+            for fragment in value if isinstance(value, list) else (value,):
                 self._calls.add(fragment)
         elif key == "function_call":
             self._function_call.add({"index": 0, "function": value})
@@ -157,7 +157,8 @@ class ReplyAssembler:
                 self._content.append(value)
             elif value:
                 self._parts = _merge(self._parts, [{"type": "text", "text": value}])
-        elif isinstance(value, list):
+        elif isinstance(value, list | dict):
+            value = value if isinstance(value, list) else [value]
             if self._parts is None:
                 before = "".join(self._content)
                 self._parts = [{"type": "text", "text": before}] if before else []

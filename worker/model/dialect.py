@@ -69,7 +69,7 @@ class Heard:
         kind = self.headers.get("content-type", "")
         if "event-stream" in kind:
             return True
-        return "json" not in kind and self.data.lstrip()[:5] in (b"data:", b"event")
+        return self.data.lstrip()[:5] in (b"data:", b"event")
 
 
 def judge_call(body: Mapping[str, Any], reply: Reply) -> list[Trait]:

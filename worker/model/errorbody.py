@@ -50,7 +50,7 @@ def error_of_value(value: Any) -> ErrorBody | None:
     if not isinstance(value, dict):
         return None
     error = value.get("error")
-    if isinstance(error, dict) and error:
+    if isinstance(error, dict) and error and not _says_nothing(error, value):
         return _from_object(error, value)
     if isinstance(error, str) and error:
         kind = value.get("error_type") or value.get("type")
@@ -67,6 +67,11 @@ def error_of_value(value: Any) -> ErrorBody | None:
     return ErrorBody(
         _text(message), _text(value.get("code")), _text(value.get("type")), _param(value)
     )
+
+
+def _says_nothing(error: dict[str, Any], outer: dict[str, Any]) -> bool:
+    # Beside a reply, {"code": 0, "message": ""} is how some gateways say that all went well.
+    return bool(outer.get("choices")) and not any(error.values())
 
 
 def _from_object(error: dict[str, Any], outer: dict[str, Any]) -> ErrorBody:

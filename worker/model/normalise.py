@@ -62,6 +62,8 @@ def normalise(
     """
     choice, message = _first_message(raw)
     message = sound(message)
+    if isinstance(message.get("content"), dict):  # one part, without its list
+        message = {**message, "content": [message["content"]]}
     reason = choice.get("finish_reason")
     reason = reason if isinstance(reason, str) and reason else None
     reader = CallReader(
@@ -177,7 +179,7 @@ def _content_before_markup(content: Any, before: str) -> Any:
 
 def _asked_calls(message: dict[str, Any]) -> list[RawCall]:
     calls = message.get("tool_calls")
-    asked = [_raw_call(entry) for entry in calls] if isinstance(calls, list) else []
+    asked = [_raw_call(entry) for entry in (calls if isinstance(calls, list) else [calls])]
     usable = [call for call in asked if call is not None]
     if usable:
         return usable

@@ -102,7 +102,7 @@ class ChatTransport:
             if "event-stream" in kind:
                 return await self._read_events(reply, began)
             data = await reply.read()
-        if "json" not in kind and data.lstrip()[:6].startswith(EVENT_MARKS):
+        if data.lstrip()[:6].startswith(EVENT_MARKS):  # no JSON begins like that
             return _assembled(data)
         return RawReply(_decoded(data, kind))
 
@@ -121,8 +121,11 @@ class ChatTransport:
         first: float | None = None
         left = FAREWELL_CHUNKS_MAX
         async with aclosing(reply.chunks()) as chunks:
+            chunk = await anext(chunks, None)
+            if chunk is not None and chunk.lstrip()[:1] == b"{":  # no event begins like that
+                data = b"".join([chunk, *[more async for more in chunks]])
+                return RawReply(_decoded(data, "application/json"))
             while left:
-                chunk = await _next(chunks, assembler)
                 events = parser.close() if chunk is None else parser.feed(chunk)
                 _feed(assembler, events)
                 if first is None and events:
@@ -130,6 +133,7 @@ class ChatTransport:
                 if chunk is None:
                     break
                 left -= assembler.done
+                chunk = await _next(chunks, assembler) if left else None
         return RawReply(_finished(assembler), first)
 
 
