@@ -105,6 +105,7 @@ async def slow(world: World) -> Outcome:
 async def away(world: World, which: str) -> Outcome:
     """The store is down while the broker is up, or the reverse, with a task in work."""
     assert world.setup.store_server is not None
+    world.bound_seconds = SLACK_SECONDS
     server: Server = world.setup.store_server if which == "store" else world.broker
     await world.worker(QUEUE__LEASE_SECONDS=str(LONG_LEASE))
     await world.hand_in("t", plan=HELD)

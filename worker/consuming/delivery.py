@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from worker.consuming.outlasting import let_go
 from worker.consuming.publishing import Publisher
 from worker.core.errors import (
     IllegalEvent,
@@ -271,15 +271,12 @@ class DeliveryDesk:
         return settlement, None
 
     async def _after_outage(self, held: Held) -> Settlement:
-        """Give a task back whose journal was out of reach, which is no fault of the task's.
-
-        Where it cannot be let go of either, whoever claims the task waits for the run's own lease.
-        """
-        delay = settle_outage(held.lease.handings)
-        if held.run is not None:
-            with contextlib.suppress(LeaseLost, StoreUnavailable):
-                await self._journal.release(held.run, hold_seconds=delay.delay_seconds)
-        return delay
+        """Give a task back whose journal was out of reach, which is no fault of the task's."""
+        if held.run is not None and await let_go(
+            self._journal, held.run, lost=lambda: held.lost, seconds=self._options.lease_seconds
+        ):
+            return settle_handed_back("the store was away")
+        return settle_outage(held.lease.handings)
 
     async def _give_up(self, task: Task, reason: str) -> tuple[Settlement | None, Result | None]:
         try:
