@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,18 +232,28 @@ async def test_token_limit_cuts_the_answer(server):
     assert (choice["finish_reason"], len(choice["message"]["content"])) == ("length", 3)
 
 
-async def test_latency_passes_before_each_reply():
-    """Slowness can be had on purpose, and costs nobody else a turn."""
+async def test_latency_passes_before_each_reply(monkeypatch):
+    """Slowness can be had on purpose, and costs nobody else a turn: all wait at the same time."""
+    slept, all_wait = [], asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 12:
+            all_wait.set()
+        await asyncio.wait_for(all_wait.wait(), 20)
+
+    held = types.SimpleNamespace(**vars(asyncio))
+    held.sleep = sleep
+    monkeypatch.setattr("worker.model.offline.asyncio", held)
     async with OfflineModel(latency_seconds=0.3) as server:
         http = HttpClient()
         body = json.dumps({"model": "m", "messages": [USER]}).encode()
-        began = time.monotonic()
         url = server.url + "/chat/completions"
-        await asyncio.gather(*(http.post(url, content=body) for _ in range(12)))
-        took = time.monotonic() - began
+        replies = await asyncio.gather(*(http.post(url, content=body) for _ in range(12)))
         await http.aclose()
 
-    assert 0.3 <= took < 3.0  # one after another they would take 3.6
+    assert slept == [0.3] * 12
+    assert [reply.status for reply in replies] == [200] * 12
 
 
 def test_it_serves_from_a_thread():

@@ -48,5 +48,5 @@ async def test_a_task_says_what_it_waits_for(site):
 
 async def why_is(site, task_id, words):
     """Whether a task gives this reason by now."""
-    shown, _ = await why(site, task_id)
+    shown = json.loads((await site.run("status", task_id, "--json")).stdout)["why"]
     return shown is not None and words in shown["text"]
