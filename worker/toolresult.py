@@ -27,6 +27,14 @@ TITLE_CHARS = 100
 
 _MAY_HOLD_PAGE = re.compile(r"<(?:!doctype\s|html\b|head\b|body\b|title\b)", re.I)
 _NOTHING = frozenset({"", "[]", "{}", "null", '""'})
+_SMALL_CHARS = 1000  # of an envelope around nothing
+_FOUND = re.compile(
+    r"results?|items|data|rows|records|hits|list|documents|docs|matches|entries|结果|数据|列表", re.I
+)
+_COUNT = re.compile(r"(?:total|count|num|hits|found)(?:_?\w+)?|总数|数量", re.I)
+_STATE = re.compile(r"code|status|success|ok|msg|message|errors?", re.I)
+_ASKED = re.compile(r"page(?:_?\w+)?|size|limit|offset|query|q", re.I)
+_WELL = ("", "ok", "success", "成功", "0", "200", "none", "null", "true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +70,36 @@ def normalise_result(
         text = _with_pages_told(text, language)
     stripped = text.strip()
     size = len(text.encode("utf-8"))
-    if stripped in _NOTHING:
+    if stripped in _NOTHING or _holds_nothing(stripped):
         return NormalisedResult(stripped or NO_OUTPUT, size, empty=True)
     if len(text) <= max_chars:
         return NormalisedResult(text, size)
     return NormalisedResult(shortened(text, max_chars=max_chars, language=language), size, True)
+
+
+def _holds_nothing(text: str) -> bool:
+    """Tell whether JSON says that nothing was found: an empty list by a usual name, and no more."""
+    if text[:1] != "{" or len(text) > _SMALL_CHARS or not ("[]" in text or "null" in text):
+        return False
+    value = _loaded(text)
+    if not isinstance(value, dict):
+        return False
+    found = [each for name, each in value.items() if _FOUND.fullmatch(name)]
+    return any(each is None or each == [] for each in found) and all(
+        _says_no_more(name, each) for name, each in value.items()
+    )
+
+
+def _says_no_more(name: str, value: Any) -> bool:
+    if value is None or value == [] or value == {}:
+        return bool(_FOUND.fullmatch(name) or _STATE.fullmatch(name) or _ASKED.fullmatch(name))
+    if isinstance(value, bool):
+        return value and bool(_STATE.fullmatch(name))
+    if _COUNT.fullmatch(name):
+        return bool(value == 0)
+    if _STATE.fullmatch(name):
+        return value in (0, 200) or str(value).lower() in _WELL
+    return bool(_ASKED.fullmatch(name)) and isinstance(value, int | str)
 
 
 # --- pages --------------------------------------------------------------------------------------

@@ -39,13 +39,28 @@ def row(call_id, name, problem=None):
         ([[SEARCH, POLL]] * 3, [1, 2, 3]),
         ([[POLL, SEARCH], [SEARCH], [SEARCH, POLL, POLL]], [1, 2, 3]),
         ([[SEARCH], [POLL], [SEARCH], [POLL]], [1, 1, 2, 2]),
-        ([[SEARCH], [LOOK], [SEARCH]], [1, 1, 1]),
-        ([[SEARCH, LOOK], [LOOK, SEARCH]], [1, 1]),
+        ([[SEARCH], [LOOK], [SEARCH]], [1, 1, 2]),
+        ([[SEARCH], [LOOK]] * 3 + [[SEARCH]], [1, 1, 2, 2, 3, 3, 4]),
+        ([[SEARCH], [POLL], [LOOK]] * 3, [1, 1, 1, 2, 2, 2, 3, 3, 3]),
+        ([[SEARCH, LOOK], [LOOK, SEARCH]], [1, 2]),
+        ([[SEARCH], [SEARCH, LOOK], [SEARCH], [LOOK]], [1, 1, 2, 2]),
     ],
 )
 def test_rounds_count_by_what_is_no_poller(rounds, counts):
     """Beside, before or between the others, a poller neither counts nor hides a loop."""
     assert counted(*rounds) == counts
+
+
+def test_what_comes_again_between_new_things_is_no_loop():
+    """Looking at the same between one new result and the next is how some work is done."""
+    repetition = Repetition()
+    for number in range(9):
+        again = row(f"a{number}", SEARCH)
+        found = ToolCall(f"b{number}", LOOK, {}, None), Observation(f"result {number}")
+        repetition.close([again], pollers=POLLERS)
+        assert repetition.count <= 2
+        repetition.close([found], pollers=POLLERS)
+        assert repetition.count == 1
 
 
 def test_pollers_mistake_counts():
@@ -79,3 +94,14 @@ def test_a_poller_may_return_the_same_until_the_steps_are_over():
     loop.apply(calling(call("c9")))
 
     assert loop.next(NOW).status == Status.MAX_STEPS
+
+
+@pytest.mark.parametrize("first_empty", [True, False])
+def test_what_one_call_found_counts_beside_others_that_found_nothing(first_empty):
+    """Three looked for side by side and one found, in whatever place: the run goes on."""
+    loop = replay(started(), calling(*(call(f"c{i}", arguments={"n": i}) for i in range(3))))
+    for i in range(3):
+        empty = (i < 2) is first_empty or i == 1
+        loop.apply(returned(f"c{i}", "[]" if empty else "12.50", empty=empty))
+
+    assert isinstance(loop.next(NOW), CallModel)

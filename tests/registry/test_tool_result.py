@@ -107,6 +107,10 @@ def test_value_becomes_text(value: Any, expected: str):
         *((nothing, "(no output)") for nothing in (None, "", " \n", b"")),
         ([], "[]"),
         ({}, "{}"),
+        ({"results": []}, '{"results":[]}'),
+        ({"items": [], "total": 0, "page": 1}, '{"items":[],"total":0,"page":1}'),
+        ({"code": 0, "msg": "success", "data": None}, '{"code":0,"msg":"success","data":null}'),
+        ('{"结果": [], "总数": 0}', '{"结果": [], "总数": 0}'),
     ],
 )
 def test_result_without_information_is_marked_empty(value: Any, text: str):
@@ -116,7 +120,17 @@ def test_result_without_information_is_marked_empty(value: Any, text: str):
     assert (result.content, result.empty) == (text, True)
 
 
-@pytest.mark.parametrize("value", [0, False, "0", [0], [None], {"a": None}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(0, False, "0", [0], [None], {"a": None}, {"result": 0}, {"results": [], "total": 57}),
+        {"data": None, "success": False},
+        {"data": None, "code": 500, "message": "database down"},
+        {"results": [], "message": "try the archive"},
+        {"errors": []},
+        {"items": [], "balance": 0},
+    ],
+)
 def test_result_with_little_information_is_not_empty(value: Any):
     """Zero, false and a list of nothing are answers."""
     assert not normalise_result(value, max_chars=100).empty

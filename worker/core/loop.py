@@ -362,10 +362,10 @@ class Loop:
             self._transcript.result(call, observation)
             self.observed.append((self.replies, call, observation))
             self.offering.observe(call, observation)
-            if not observation.empty:
-                self.empty_results = 0
-            elif call.name not in pollers:  # of a poller it says: not yet
-                self.empty_results += 1
+            # An empty result of a poller says: not yet.
+            self.empty_results += observation.empty and call.name not in pollers
+        if not all(observation.empty for _, observation in rows):
+            self.empty_results = 0  # also where others of the same reply found nothing
         self.failed_steps += any(is_failed(observation) for _, observation in rows)
         self.repetition.close(rows, pollers=pollers)
         self.pending = {}

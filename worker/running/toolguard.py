@@ -225,7 +225,8 @@ def shaped(value: Any, tool: Tool, max_chars: int, language: str) -> dict[str, A
         "content": result.content,
         "result_bytes": result.result_bytes,
         "truncated": result.truncated,
-        "empty": result.empty,
+        # An effect need not answer anything; nothing was looked for, so nothing was not found.
+        "empty": result.empty and tool.effect == "read",
     }
 
 
