@@ -16,11 +16,10 @@ from typing import Any
 import orjson
 
 from worker.core.errors import AttemptFailed
-from worker.core.texts import HTML_PAGE, shortened
+from worker.core.texts import HTML_PAGE, NO_OUTPUT, shortened
 from worker.rendering import cleaned, decoded, own_words, rendered
 from worker.webpage import HTML_CHARS_MAX, is_page, page_of
 
-NO_OUTPUT = "(no output)"
 EXCERPT_CHARS = 500
 PAGES_MAX = 20  # within one result; more are told but not read
 TITLE_CHARS = 100
@@ -29,7 +28,8 @@ _MAY_HOLD_PAGE = re.compile(r"<(?:!doctype\s|html\b|head\b|body\b|title\b)", re.
 _NOTHING = frozenset({"", "[]", "{}", "null", '""'})
 _SMALL_CHARS = 1000  # of an envelope around nothing
 _FOUND = re.compile(
-    r"results?|items|data|rows|records|hits|list|documents|docs|matches|entries|结果|数据|列表", re.I
+    r"results?|items|data|rows|records|hits|list|documents|docs|matches|entries|结果|数据|列表",
+    re.I,
 )
 _COUNT = re.compile(r"(?:total|count|num|hits|found)(?:_?\w+)?|总数|数量", re.I)
 _STATE = re.compile(r"code|status|success|ok|msg|message|errors?", re.I)

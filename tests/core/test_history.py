@@ -46,6 +46,33 @@ def test_of_two_results_of_one_call_the_first_stays():
     assert repaired([*turn(1), again], language="en") == turn(1)
 
 
+def test_a_result_without_words_says_so():
+    """An empty result is refused by some servers, whoever wrote it down."""
+    for nothing in ("", " \n", []):
+        result = {"role": "tool", "tool_call_id": "h1", "content": nothing}
+
+        assert repaired([*turn(1)[:2], result], language="en")[-1]["content"] == "(no output)"
+
+
+def test_forms_of_other_times_are_told_in_the_present_one():
+    """`function_call` and its `function` message are a call and its result; a developer a system."""
+    asked = {"name": "price", "arguments": "{}"}
+    old = [
+        {"role": "developer", "content": "be short"},
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "function_call": asked},
+        {"role": "function", "name": "price", "content": "12.50"},
+        {"role": "assistant", "content": "a", "function_call": None},
+    ]
+    system, question, calling, result, said = repaired(old, language="en")
+
+    assert system == {"role": "system", "content": "be short"}
+    assert (question["role"], said) == ("user", {"role": "assistant", "content": "a"})
+    (call,) = calling["tool_calls"]
+    assert (call["function"], "function_call" in calling) == (asked, False)
+    assert result == {"role": "tool", "tool_call_id": call["id"], "content": "12.50"}
+
+
 def test_an_empty_call_list_is_never_sent():
     """`tool_calls: []` is an error for several servers."""
     message = {"role": "assistant", "content": "hi", "tool_calls": []}
@@ -85,9 +112,11 @@ calls = st.lists(
     | anything,
     max_size=3,
 )
+ANY_ROLE = ["user", "assistant", "tool", "system", "developer", "function"]
 wild = st.fixed_dictionaries(
-    {"role": st.sampled_from(["user", "assistant", "tool", "system"]) | anything},
+    {"role": st.sampled_from(ANY_ROLE) | anything},
     optional={
+        "function_call": st.just({"name": "f"}) | anything,
         "content": st.just("x") | anything,
         "tool_calls": calls | anything,
         "tool_call_id": st.sampled_from("abc") | anything,

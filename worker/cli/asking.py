@@ -15,7 +15,7 @@ from worker.cli.exits import UNREACHABLE, USAGE, CommandFailed
 from worker.cli.output import Paint, tell
 from worker.cli.remote import no_answer
 from worker.cli.tasks import decoded, print_result, read_text
-from worker.core.history import ROLES
+from worker.core.history import OLDER_ROLES, ROLES
 
 if TYPE_CHECKING:
     from worker.app import Worker
@@ -201,8 +201,9 @@ def _history(file: str) -> list[dict[str, Any]]:
         raise CommandFailed(f"--history {file}: not JSON: {error}", code=USAGE) from error
     if not isinstance(messages, list):
         raise CommandFailed(f"--history {file}: must be a JSON list of messages", code=USAGE)
+    known = (*ROLES, *OLDER_ROLES)
     for number, message in enumerate(messages):
-        if not isinstance(message, dict) or message.get("role") not in ROLES:
+        if not isinstance(message, dict) or message.get("role") not in known:
             raise CommandFailed(
                 f"--history {file}: message {number} needs a role: {', '.join(ROLES)}", code=USAGE
             )

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from worker.core.texts import INTERRUPTED
+from worker.core.texts import INTERRUPTED, NO_OUTPUT
 
 RawMessage = dict[str, Any]
 ROLES = ("system", "user", "assistant", "tool")
+OLDER_ROLES = ("developer", "function")  # read as `system` and `tool`
 BYTES_OF_TOKEN = 3
 TOKENS_OF_MESSAGE = 4  # for what stands around the text of each
 
@@ -20,7 +21,7 @@ def repaired(messages: Iterable[Any], *, language: str) -> list[RawMessage]:
     A call without a result gets a synthetic one; a result without a call is dropped, because no
     server accepts it. So is whatever is no message at all: it may have been written by anybody.
     """
-    known = [m for m in messages if isinstance(m, dict) and m.get("role") in ROLES]
+    known = [m for m in _portable(messages) if m.get("role") in ROLES]
     out: list[RawMessage] = []
     index = 0
     while index < len(known):
@@ -36,11 +37,39 @@ def repaired(messages: Iterable[Any], *, language: str) -> list[RawMessage]:
                 results.setdefault(answered, known[index])
             index += 1
         out += [
-            results.get(call["id"])
+            _with_words(results.get(call["id"]))
             or {"role": "tool", "tool_call_id": call["id"], "content": INTERRUPTED[language]}
             for call in message.get("tool_calls", ())
         ]
     return out
+
+
+def _portable(messages: Iterable[Any]) -> Iterable[RawMessage]:
+    """Put the forms of other times and vendors into the one that every server takes."""
+    called = ""
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict):
+            continue
+        role, asked = message.get("role"), message.get("function_call")
+        if "function_call" in message:
+            message = {key: each for key, each in message.items() if key != "function_call"}
+        if role == "developer":
+            message = {**message, "role": "system"}
+        elif role == "function":
+            content = message.get("content")
+            message = {"role": "tool", "tool_call_id": called, "content": content}
+        elif role == "assistant" and isinstance(asked, dict) and not message.get("tool_calls"):
+            called = f"fc{number:07d}"
+            call = {"id": called, "type": "function", "function": asked}
+            message["tool_calls"] = [call]
+        yield message
+
+
+def _with_words(result: RawMessage | None) -> RawMessage | None:
+    content = None if result is None else result.get("content")
+    if result is None or (content if not isinstance(content, str) else content.strip()):
+        return result
+    return {**result, "content": NO_OUTPUT}  # an empty one is refused by some servers
 
 
 def without_calls(messages: list[RawMessage]) -> list[RawMessage]:

@@ -71,6 +71,7 @@ TOO_MANY_CALLS = {
     "zh": "未执行:一次回复中的调用太多(上限 {limit})。",
     "en": "Not run: too many calls in one reply (limit {limit}).",
 }
+NO_OUTPUT = "(no output)"
 INTERRUPTED = {
     "zh": "调用被中断,没有结果。",
     "en": "The call was interrupted; there is no result.",
