@@ -5,6 +5,16 @@ from __future__ import annotations
 import re
 
 _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+_READ_CHARS = 20_000
+# What a sentence of each language can hardly do without.
+_FRAME = re.compile(
+    r"\b(?:the|a|an|is|are|was|what|what's|who|how|when|where|which|why|of|in|to|for|and|please|does"
+    r"|do|did|can|could|would|with|from|my|me|about|tell|give|find)\b",
+    re.IGNORECASE,
+)
+_CHINESE_FRAME = re.compile(
+    r"[的了吗呢吧是我你您他她请查帮给把和在有不多几怎什哪谁么这那就也都还要能会]"
+)
 
 SYSTEM_PROMPT = {
     "zh": (
@@ -230,8 +240,17 @@ PROGRESS_ENDED = {"zh": "结束,没有答案:{status}", "en": "Ended without an 
 
 
 def language_of(text: str) -> str:
-    """Tell the language of a question: `zh` when it holds a Chinese character, else `en`."""
-    return "zh" if _CJK.search(text) else "en"
+    """Tell the language of a question: `zh` when it holds a Chinese character, else `en`.
+
+    An English sentence that names something in Chinese ("the weather in 北京") stays English.
+    """
+    if not _CJK.search(text):
+        return "en"
+    text = text[:_READ_CHARS]
+    frame = _FRAME.findall(text)
+    names = len(_CJK.findall(text))
+    is_english = text.lstrip()[:1].isascii() and len(frame) >= 2 and names <= 2 * len(frame)
+    return "en" if is_english and not _CHINESE_FRAME.search(text) else "zh"
 
 
 def shortened(text: str, *, max_chars: int, language: str = "en") -> str:
