@@ -73,6 +73,21 @@ def outcome(failure):
         ),
         (400, {"code": "data_inspection_failed"}, ("content_filtered", False)),
         (400, {"code": "tool_use_failed", "failed_generation": "x"}, ("tool_errors", True)),
+        (
+            429,
+            {"code": "1113", "message": "您的账户已欠费,请充值后重试"},
+            ("quota_exhausted", False),
+        ),
+        (403, {"message": "账户余额不足"}, ("quota_exhausted", False)),
+        (429, {"message": "当前 API 请求过多,请稍后重试"}, ("rate_limited", True)),
+        (400, {"message": "请求过于频繁"}, ("rate_limited", True)),
+        (
+            400,
+            {"code": "1301", "message": "输入或生成内容可能包含不安全或敏感内容"},
+            ("content_filtered", False),
+        ),
+        (400, {"message": "messages 参数非法。请检查文档"}, ("bad_request", False)),
+        (400, {"message": "参数 content 不能为空,请检查输入内容"}, ("bad_request", False)),
     ],
 )
 def test_ending_of_a_refusal(status, error, expected):
@@ -93,6 +108,9 @@ def test_ending_of_a_refusal(status, error, expected):
         "the request exceeds the available context size, try increasing it",
         "Requested token count exceeds the model's maximum context length of 4096",
         "Range of input length should be [1, 30720]",
+        "Prompt 超长",
+        "输入的总长度超过模型最大长度",
+        "上下文长度超出限制",
     ],
 )
 @pytest.mark.parametrize("status", [400, 422, 500])

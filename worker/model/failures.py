@@ -24,6 +24,7 @@ _QUOTA = re.compile(
     r"insufficient[_ ](?:quota|credits?|balance|funds)|billing[_ ]hard[_ ]limit|quota[_ ]exhausted"
     r"|credit balance is too low|not enough credits|payment required|out of credits|arrearage"
     r"|billing[_ ]not[_ ]active|exceeded[_ ]current[_ ]quota|account.{0,40}overdue"
+    r"|欠费|余额不足|请充值|额度(?:已|不足|用完|用尽)"
 )
 _QUOTA_WORDS = re.compile(r"exceeded your (?:current )?quota|check your plan and billing")
 _OVERFLOW = re.compile(
@@ -34,17 +35,23 @@ _OVERFLOW = re.compile(
     r"|exceeds? .{0,40}context (?:window|length|size|limit)|reduce the length of"
     r"|too large for model with \d+ maximum|tokens? .{0,40}exceeds? .{0,40}(?:max_model_len|limit of)"
     r"|range of input length|context_window_exceeded|input length .{0,20}exceeds"
+    r"|(?:prompt|输入|上下文|提示词?|文本|内容|消息|token\w*)\s*(?:的)?(?:总?长度|数量?)?\s*(?:过长|超长|超限"
+    r"|超[过出].{0,20}(?:长度|限制|上限|最大))"
 )
 _FILTERED = re.compile(
     r"content[_ ]?filter|responsibleaipolicy|content management policy|content[_ ]policy"
     r"|data[_ ]?inspection[_ ]?failed|sensitive[_ ]words|output.{0,20}content.{0,20}violat"
     r"|flagged by|moderation|safety_?(?:block|filter|check)|prohibited_content|risky? content"
+    r"|(?:不安全|敏感|违规|不合规|不当).{0,8}内容|内容.{0,12}(?:违规|敏感|不合规|安全审核|风险)|敏感词"
 )
 _AUTH = re.compile(
     r"invalid[_ ]api[_ ]key|incorrect api key|invalid[_ ]authentication|authentication[_ ]error"
     r"|unauthorized|invalid token|api key not valid|permission[_ ](?:error|denied)"
 )
-_RATE = re.compile(r"rate[-_ ]?limit|too[-_ ]many[-_ ]requests|throttl|resource_exhausted|\btpm\b")
+_RATE = re.compile(
+    r"rate[-_ ]?limit|too[-_ ]many[-_ ]requests|throttl|resource_exhausted|\btpm\b"
+    r"|请求.{0,8}(?:频繁|过多|过快)|速率限制|限流|并发.{0,6}(?:过高|超)"
+)
 _BUSY = re.compile(r"overloaded|over capacity|capacity|server[_ ]?error|internal|unavailable"
                    r"|time[sd]?[- ]?out|upstream|disconnect|bad gateway|try again|engine")  # fmt: skip
 _INVALID = re.compile(r"invalid[_ ]?request|invalid[_ ]?param|validation|bad[_ ]?request"
