@@ -33,7 +33,7 @@ from worker.telemetry.signals import ConfigLoaded, ErrorUnhandled, ToolUndeclare
 from worker.telemetry.tell import Listener
 from worker.web.admin import AdminServer, HealthReport, ReadyReport
 from worker.web.desk import Desk
-from worker.web.stream import Hint, poll
+from worker.web.stream import Hint, hinted
 
 TELEMETRY_CLOSE_SECONDS = 3.0
 COLLECT_AFTER = 10_000  # new objects that are still there; Python's 700 is for small programs
@@ -195,11 +195,12 @@ class Worker:
         """The result of a task, waiting for it for up to `wait_seconds`."""
         ends = time.monotonic() + wait_seconds
         while True:
-            result = await self.store.result(task_id)
-            left = ends - time.monotonic()
-            if result is not None or left <= 0:
-                return result
-            await self._hint(task_id, min(left, 0.5))
+            async with self._hint(task_id) as news:
+                result = await self.store.result(task_id)
+                left = ends - time.monotonic()
+                if result is not None or left <= 0:
+                    return result
+                await news(min(left, 0.5))
 
     # --- parts -----------------------------------------------------------------------------------
 
@@ -318,7 +319,7 @@ class Worker:
 
     @property
     def _hint(self) -> Hint:
-        return _hinted(self.seen.progress.subscribe)
+        return hinted(self.seen.progress.subscribe)
 
     def _ready(self) -> ReadyReport:
         if self.state != "running":
@@ -355,26 +356,6 @@ async def _end_of(working: asyncio.Task[None]) -> None:
         working.cancel()
         await asyncio.wait([working])
         raise
-
-
-def _hinted(subscribe: Callable[[str], Any]) -> Hint:
-    """Wait for news of a task of this process, or for the time to pass, whichever is first."""
-
-    async def wait(task_id: str, seconds: float) -> None:
-        try:
-            updates = subscribe(task_id)
-        except RuntimeError:  # too many watchers: without a hint it is only slower
-            return await poll(task_id, seconds)
-        try:
-            async with asyncio.timeout(seconds):
-                await anext(updates, None)
-        except TimeoutError:
-            return None
-        finally:
-            await updates.aclose()
-        return None
-
-    return wait
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.running.waits import until
 from worker import Task
 from worker.core.errors import ModelError
 from worker.model.scripted import answer
@@ -71,8 +72,7 @@ async def test_a_repeat_of_the_second_result_is_no_third(start, ask, url, tmp_pa
         await worker.queue.cancel("t")
         await worker.queue.prune(older_than_seconds=-1)
         await worker.queue.put(Ticket("t", again))
-        while len(worker.ears.of(ResultPublished)) < 3:
-            await worker._hint("t", 0.05)
+        await until(lambda: len(worker.ears.of(ResultPublished)) >= 3)
         more = await heard(worker, 0)
 
     assert heard_ids == ["t/result", "t/result/2"]

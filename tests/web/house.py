@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import types
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,8 +21,15 @@ from worker.telemetry.tell import Telemetry
 from worker.web.api import ApiParts
 from worker.web.desk import Desk
 from worker.web.server import ApiServer
+from worker.web.stream import News
 
 NOW = 1_790_000_000.0
+
+
+@contextlib.asynccontextmanager
+async def soon(task_id: str) -> AsyncIterator[News]:
+    """Whoever follows a task looks again at once."""
+    yield lambda seconds: asyncio.sleep(0.005)
 
 
 class House:
@@ -51,7 +60,7 @@ class House:
             guards=self.guards,
             now=lambda: NOW,
             dependencies=lambda: {"get_stock_price": "quote", "get_index": "quote"},
-            hint=lambda task_id, seconds: asyncio.sleep(0.005),
+            hint=soon,
             unhandled=self.unhandled.append,
         )
         self.server = ApiServer("127.0.0.1", 0, parts=self.parts)

@@ -12,6 +12,9 @@ from tests.web.house import NOW, House, calls, returned
 from worker.core.events import ModelReplied, Resumed
 from worker.core.messages import Reply, ReplyKind, Source
 from worker.core.task import Result
+from worker.telemetry.progress import Progress
+from worker.telemetry.signals import StepUpdated
+from worker.web.stream import hinted
 
 
 async def read_events(client: httpx.AsyncClient, path: str, last: str | None = None) -> list[Any]:
@@ -164,3 +167,23 @@ async def test_stop_ends_the_streams(client, house):
         await stopping
 
     assert events == []
+
+
+async def test_news_between_the_look_and_the_waiting_is_heard():
+    """Who listens before it looks does not wait for what has happened since, and leaves no trace."""
+    progress = Progress()
+    async with hinted(progress.subscribe)("t") as news, asyncio.timeout(10):
+        progress.told(StepUpdated("t", 1, "", is_final=True))
+        await news(60)
+
+    assert progress.count == 0
+
+
+async def test_one_watcher_too_many_looks_now_and_then(monkeypatch):
+    """It is only slower: it waits for as long as it is told to."""
+    monkeypatch.setattr("worker.telemetry.progress.WATCHERS_MAX", 0)
+    waited = asyncio.get_running_loop().time()
+    async with hinted(Progress().subscribe)("t") as news:
+        await news(0.02)
+
+    assert asyncio.get_running_loop().time() - waited >= 0.02

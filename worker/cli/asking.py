@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import json
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from worker.configuration import Loaded
     from worker.core.task import Result, Task
     from worker.store.port import Journal
+    from worker.web.stream import News
 
 ASK_EPILOG = """\
 Needs a model: LOOPWORKER_MODEL_URL (or OPENAI_BASE_URL), LOOPWORKER_MODEL, LOOPWORKER_API_KEY (or
@@ -188,8 +190,9 @@ class Progress:
                     await self._looked.wait()
 
 
-async def _quickly(task_id: str, seconds: float) -> None:
-    await asyncio.sleep(min(seconds, 0.1))
+@contextlib.asynccontextmanager
+async def _quickly(task_id: str) -> AsyncIterator[News]:
+    yield lambda seconds: asyncio.sleep(min(seconds, 0.1))
 
 
 def _history(file: str) -> list[dict[str, Any]]:

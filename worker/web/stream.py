@@ -8,7 +8,10 @@ itself alone: nothing is queued for it, its next read fetches what is new since 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from worker.core.errors import StoreUnavailable
 from worker.core.task import Result
@@ -17,13 +20,43 @@ from worker.web.steps import Narrator, StepUpdate
 
 POLL_SECONDS = 0.5
 
-# Waits for news of a task, at most so many seconds; returning early or in vain does no harm.
-Hint = Callable[[str, float], Awaitable[None]]
+# Waits for news, at most so many seconds; returning early or in vain does no harm.
+News = Callable[[float], Awaitable[None]]
+# Listens for news of a task while it is entered, which is before one looks: what happens between
+# the look and the waiting would else be missed, and that is when a run has just ended.
+Hint = Callable[[str], AbstractAsyncContextManager[News]]
 
 
-async def poll(task_id: str, seconds: float) -> None:
+@contextlib.asynccontextmanager
+async def poll(task_id: str) -> AsyncIterator[News]:
     """Wait without a hint: for a watcher in a process that runs nothing itself."""
-    await asyncio.sleep(seconds)
+    yield asyncio.sleep
+
+
+def hinted(subscribe: Callable[[str], Any]) -> Hint:
+    """Listen to what `subscribe` tells of the tasks of this process (`Progress.subscribe`)."""
+
+    @contextlib.asynccontextmanager
+    async def listening(task_id: str) -> AsyncIterator[News]:
+        try:
+            updates = subscribe(task_id)
+        except RuntimeError:  # too many watchers: without a hint it is only slower
+            yield asyncio.sleep
+            return
+
+        async def news(seconds: float) -> None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await anext(updates, None)
+            except TimeoutError:
+                return
+
+        try:
+            yield news
+        finally:
+            await updates.aclose()
+
+    return listening
 
 
 async def follow(
@@ -35,20 +68,21 @@ async def follow(
     """
     narrator = Narrator()
     while True:
-        try:
-            updates, result = await _news(journal, task_id, narrator)
-        except StoreUnavailable:
-            updates, result = [], None
-        if result is not None:
-            updates.append(narrator.end(result))
-        fresh = [update for update in updates if update.seq > after_seq]
-        for update in fresh:
-            yield update
-        if result is not None:
-            return
-        if not fresh:
-            yield None
-        await hint(task_id, POLL_SECONDS)
+        async with hint(task_id) as news:
+            try:
+                updates, result = await _news(journal, task_id, narrator)
+            except StoreUnavailable:
+                updates, result = [], None
+            if result is not None:
+                updates.append(narrator.end(result))
+            fresh = [update for update in updates if update.seq > after_seq]
+            for update in fresh:
+                yield update
+            if result is not None:
+                return
+            if not fresh:
+                yield None
+            await news(POLL_SECONDS)
 
 
 async def _news(
