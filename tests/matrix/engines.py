@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import natsserver, postgresserver, redisserver
+from tests.servers import natsserver, postgresserver, rabbitserver, redisserver
 from tests.servers.server import Server
 
 DURABLE_REDIS = ("--appendonly", "yes", "--appendfsync", "always")
@@ -58,17 +58,37 @@ def redis(folder: Path) -> Iterator[Setup]:
 def nats(folder: Path) -> Iterator[Setup]:
     """The queue on NATS, the store on Redis."""
     with ExitStack() as stack:
-        broker_folder, store_folder = folder / "nats", folder / "redis"
-        for each in (broker_folder, store_folder):
-            each.mkdir()
+        broker_folder, store_folder = _folders(folder)
         server = natsserver.nats_server(broker_folder, jetstream="sync_interval: always")
         broker = stack.enter_context(server)
         store = stack.enter_context(redisserver.redis_server(store_folder, *DURABLE_REDIS))
+        yield _apart("NATS + Redis", (broker, natsserver.own_url), store)
 
-        def own_urls() -> tuple[str, str]:
-            return natsserver.own_url(broker.port), redisserver.own_url(store.port)
 
-        yield Setup("NATS + Redis", own_urls, broker, store, dead_peer_seconds=15.0)
+@contextmanager
+def rabbitmq(folder: Path) -> Iterator[Setup]:
+    """The queue on RabbitMQ, the store on Redis."""
+    with ExitStack() as stack:
+        broker_folder, store_folder = _folders(folder)
+        broker = stack.enter_context(rabbitserver.rabbit_server(broker_folder))
+        store = stack.enter_context(redisserver.redis_server(store_folder, *DURABLE_REDIS))
+        yield _apart("RabbitMQ + Redis", (broker, rabbitserver.own_url), store)
+
+
+def _folders(folder: Path) -> tuple[Path, Path]:
+    found = folder / "broker", folder / "store"
+    for each in found:
+        each.mkdir()
+    return found
+
+
+def _apart(name: str, queue: tuple[Server, Callable[[int], str]], store: Server) -> Setup:
+    broker, own_url = queue
+
+    def own_urls() -> tuple[str, str]:
+        return own_url(broker.port), redisserver.own_url(store.port)
+
+    return Setup(name, own_urls, broker, store, dead_peer_seconds=15.0)
 
 
 def _together(
@@ -81,4 +101,10 @@ def _together(
     return Setup(name, own_urls, server, server, dead_peer_seconds=dead_peer)
 
 
-ENGINES = {"sqlite": sqlite, "postgresql": postgresql, "redis": redis, "nats": nats}
+ENGINES = {
+    "sqlite": sqlite,
+    "postgresql": postgresql,
+    "redis": redis,
+    "rabbitmq": rabbitmq,
+    "nats": nats,
+}

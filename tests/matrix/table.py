@@ -12,6 +12,7 @@ NAMES = {
     "sqlite": "SQLite",
     "postgresql": "PostgreSQL",
     "redis": "Redis",
+    "rabbitmq": "RabbitMQ + Redis",
     "nats": "NATS + Redis",
 }
 LEGEND = f"""\
