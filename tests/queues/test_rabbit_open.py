@@ -17,16 +17,18 @@ import pytest
 from tests.servers.proxy import Proxy
 from tests.servers.rabbitserver import own_url, rabbit_server
 from tests.servers.server import free_port, program
+from worker.cli.lasting import check_lasting
 from worker.core.errors import ConfigError, LeaseLost, QueueUnavailable
 from worker.queues import open_queue
 from worker.queues.memory_shelf import Row
 from worker.queues.port import Ticket
 from worker.queues.rabbit_address import address_of
-from worker.queues.rabbit_link import RabbitLink, unfit
+from worker.queues.rabbit_link import RabbitLink, impatient, unfit
 from worker.queues.rabbit_memory import RabbitMemory, newest
 from worker.queues.rabbit_names import STEPS, RabbitNames
 from worker.queues.rabbit_work import rank
 from worker.queues.rabbitmq import RabbitQueue
+from worker.settings import Settings
 from worker.store import open_store
 
 pytestmark = pytest.mark.system
@@ -156,6 +158,22 @@ def test_a_server_that_lets_nobody_in(broker, account, said):
 def test_versions(version, is_fit):
     """Dead letters that cannot be lost came with 3.10."""
     assert ("3.10 or a later one" in unfit(version)) is not is_fit
+
+
+async def test_doctor_tells_of_a_server_that_takes_long_tasks_away(broker):
+    """Before 3.12 its consumer_timeout cannot be set from here: with both figures, and what to do."""
+    url = own_url(broker.port)
+    found = {
+        deadline: await check_lasting(Settings(queue_url=url, deadline=deadline))
+        for deadline in (600.0, 7200.0)
+    }
+
+    assert found[600.0] == []
+    [finding] = found[7200.0]
+    assert (finding.mark, finding.code) == ("odd", 0)
+    assert "LOOPWORKER_DEADLINE is 7200 s: set consumer_timeout above it" in finding.text
+    assert "guest:guest" not in finding.text
+    assert impatient((3, 12), longest_seconds=7200.0) == ""
 
 
 async def test_a_queue_that_is_set_up_otherwise_is_refused(broker):

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 async def check_lasting(settings: Settings) -> list[Finding]:
-    """Ask each Redis server in the settings what its crash would cost; silence is no finding."""
+    """Ask each Redis server in the settings what its crash would cost, and RabbitMQ for how long it
+    leaves a task in work; silence is no finding.
+    """
     places = {"queue": settings.queue_url, "store": settings.store_url or settings.queue_url}
     asked: dict[str, str] = {}
     for what, url in places.items():
@@ -20,6 +22,8 @@ async def check_lasting(settings: Settings) -> list[Finding]:
     found = [
         await checked(what.partition(" ")[0], _lasting(what, url)) for url, what in asked.items()
     ]
+    if settings.queue_url.partition(":")[0].lower() in ("amqp", "amqps"):
+        found.append(await checked("queue", _patience(settings)))
     # One that cannot be reached, or is set up wrong, has been told of by the checks before.
     return [each for each in found if each.is_odd]
 
@@ -36,3 +40,17 @@ async def _lasting(what: str, url: str) -> Finding:
         await link.close()
     text = f"{masked(url)}: {frailty}" + (" (it holds the journal)" if "store" in what else "")
     return Finding(what.partition(" ")[0], text, is_odd=bool(frailty))
+
+
+async def _patience(settings: Settings) -> Finding:
+    from worker.configuration import masked
+    from worker.queues.rabbit_address import address_of
+    from worker.queues.rabbit_link import RabbitLink, impatient
+
+    link = RabbitLink(address_of(settings.queue_url))
+    try:
+        connection = await link.run(link.connected())
+    finally:
+        await link.close()
+    said = impatient(connection.version, longest_seconds=settings.deadline)
+    return Finding("queue", f"{masked(settings.queue_url)}: {said}", is_odd=bool(said))

@@ -26,6 +26,8 @@ ANSWER_SECONDS = 5.0  # without an answer so long, the connection is given up
 SENDS_MAX = 128  # messages that wait for their confirmation at a time
 HEARTBEAT_SECONDS = 10  # after three without one, either side gives the other up
 VERSION_MIN = (3, 10)
+QUEUES_SAY_HOW_LONG = (3, 12)
+_USUAL_PATIENCE_SECONDS = 1800.0
 
 
 class Refused(QueueUnavailable):
@@ -210,6 +212,22 @@ def unfit(version: tuple[int, ...]) -> str:
         return ""
     said, least = (".".join(map(str, each)) for each in (version, VERSION_MIN))
     return f"the server is version {said}; {least} or a later one is needed"
+
+
+def impatient(version: tuple[int, ...], *, longest_seconds: float) -> str:
+    """Why a server may take a task away while it is in work; empty when it does not.
+
+    A later one is told by the queues how long that may take. What an earlier one has set cannot be
+    asked for over AMQP: its usual value counts.
+    """
+    if version >= QUEUES_SAY_HOW_LONG or longest_seconds < _USUAL_PATIENCE_SECONDS:
+        return ""
+    said = ".".join(map(str, version))
+    return (
+        f"the server is version {said}, and takes a task away that is in work for longer than its"
+        f" consumer_timeout, {_USUAL_PATIENCE_SECONDS:g} s unless it says otherwise;"
+        f" LOOPWORKER_DEADLINE is {longest_seconds:g} s: set consumer_timeout above it in rabbitmq.conf"
+    )
 
 
 def version_of(connection: Any) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ its band. What waits for a time lies in queues with that time, from which it com
 from __future__ import annotations
 
 from worker.queues.rabbit_calls import QueueForm
+from worker.queues.rabbit_link import QUEUES_SAY_HOW_LONG
 
 STEPS = (250, 4_000, 64_000, 1_024_000, 16_384_000)  # milliseconds; longer ones take several
 HIDDEN = ("delayed", "parked")
@@ -72,6 +73,6 @@ def _form(name: str, then: str | None, version: tuple[int, ...]) -> QueueForm:
     extras: dict[str, object] = {}
     if version >= (4, 0):
         extras["x-delivery-limit"] = -1  # ours is counted by us, and kept with its reason
-    if version >= (3, 12):
+    if version >= QUEUES_SAY_HOW_LONG:
         extras["x-consumer-timeout"] = _LONGEST_MS
     return QueueForm(name, arguments, extras)
