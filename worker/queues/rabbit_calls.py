@@ -16,6 +16,7 @@ from worker.queues.rabbit_link import Connection, RabbitLink, Refused
 
 HEADER = "loopworker"
 _NO_MORE_SECONDS = 0.1
+_FIRST_SECONDS = 1.0
 Ending = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -95,8 +96,12 @@ class RabbitCalls:
         """Take up to so many messages, in one go; an end is made when no more come."""
         taken: list[AbstractIncomingMessage] = []
         came = asyncio.Event()
+        is_over = False
 
         async def took(message: AbstractIncomingMessage) -> None:
+            if is_over:
+                await message.nack(requeue=True)
+                return
             taken.append(message)
             came.set()
 
@@ -107,12 +112,14 @@ class RabbitCalls:
             while len(taken) < most:
                 came.clear()
                 try:
-                    await asyncio.wait_for(came.wait(), _NO_MORE_SECONDS)
+                    within = _NO_MORE_SECONDS if taken else _FIRST_SECONDS
+                    await asyncio.wait_for(came.wait(), within)
                 except TimeoutError:
                     break
             await queue.cancel(tag)  # what was on its way has come before the answer to this
 
         await self._link.told(connection, take())
+        is_over = True
         return taken
 
     async def acknowledge(

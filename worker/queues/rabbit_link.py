@@ -24,7 +24,7 @@ from worker.queues.rabbit_address import FORM, RabbitAddress
 T = TypeVar("T")
 ANSWER_SECONDS = 5.0  # without an answer so long, the connection is given up
 SENDS_MAX = 128  # messages that wait for their confirmation at a time
-HEARTBEAT_SECONDS = 10  # after three without one, either side gives the other up
+HEARTBEAT_SECONDS = 5  # after three without one, either side gives the other up
 VERSION_MIN = (3, 10)
 QUEUES_SAY_HOW_LONG = (3, 12)
 _USUAL_PATIENCE_SECONDS = 1800.0

@@ -87,11 +87,15 @@ class RabbitLook:
         connection = await self._moves.opened()
         counts = await self._moves.counts(connection)
         dead, _ = await self._moves.calls.count(connection, self._moves.names.dead)
+        before = await self._members(connection)
         told = await self._ask(connection, {"held": 1})
+        members = min(before, await self._members(connection))  # not who has just come or gone
+        # Who does not answer may be cut off with a task in hand: a queue must not look empty then.
+        silent = max(0, members - len(told))
         oldest = [one["oldest"] for one in told if one["oldest"] is not None]
         return Depth(
             **counts,
-            leased=sum(one["held"] for one in told),
+            leased=sum(one["held"] for one in told) + silent,
             dead=dead,
             oldest_leased_seconds=max(oldest, default=None),
         )
@@ -103,8 +107,11 @@ class RabbitLook:
         await self._moves.calls.purge(connection, self._moves.names.everything())
 
     async def _ask(self, connection: Connection, question: Answer) -> list[Answer]:
-        _, members = await self._moves.calls.count(connection, self._moves.names.due)
+        members = await self._members(connection)
         return await self._moves.talk.ask(connection, question, members=members)
+
+    async def _members(self, connection: Connection) -> int:
+        return (await self._moves.calls.count(connection, self._moves.names.due))[1]
 
     def _answer(self, asked: Answer) -> Answer:
         if "place" in asked:

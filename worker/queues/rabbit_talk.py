@@ -16,7 +16,7 @@ from worker.core.errors import QueueUnavailable
 from worker.queues.rabbit_calls import Ending, RabbitCalls
 from worker.queues.rabbit_link import Connection
 
-ANSWERS_SECONDS = 1.0  # for all answers; who stands still gives none
+ANSWERS_SECONDS = 2.0  # for all answers; who stands still gives none
 _RING = b'{"ring":1}'
 Answer = dict[str, Any]
 
