@@ -10,10 +10,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
+
+Beat = Callable[[], Coroutine[Any, Any, None]]
 
 
-async def run_beside(beat: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
+class Beside(Protocol):
+    """Where the heartbeat runs: here a thread, in a simulation another strand of the loop."""
+
+    def __call__(self, beat: Beat, *, name: str) -> Coroutine[Any, Any, None]:
+        """Run `beat()` and wait for it. Cancelled: it is cancelled, and gone on return."""
+        ...
+
+
+async def run_beside(beat: Beat, *, name: str) -> None:
     """Run `beat()` in a thread of that name, and wait for it.
 
     Raises what it raises. Cancelled: it is cancelled, and the thread is gone on return.

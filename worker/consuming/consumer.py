@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-from worker.consuming.beating import run_beside
+from worker.consuming.beating import Beside, run_beside
 from worker.consuming.delivery import DeliveryDesk, Held
 from worker.consuming.heartbeat import Heartbeat, HeartbeatOptions
 from worker.core.errors import QueueUnavailable
@@ -25,7 +25,8 @@ _RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)  # between claims while the queue is 
 class Consumer:
     """Runs up to `slots` tasks at once. A slot is taken before the claim.
 
-    `silence` tells, from any thread, how long ago the event loop last ticked.
+    `silence` tells, from any thread, how long ago the event loop last ticked. `beside` runs the
+    heartbeat where a blocked event loop cannot hold it up.
 
     A task that was in work in `suspect_after` workers that went silent is a suspect: it, or one of
     those that ran beside it, kills them. Suspects run one at a time, so that the guilty one dies
@@ -46,6 +47,7 @@ class Consumer:
         poll_seconds: float,
         clock: Callable[[], float],
         suspect_after: int = 2,
+        beside: Beside = run_beside,
     ) -> None:
         self.slots = slots
         self.held: dict[str, Held] = {}
@@ -59,6 +61,7 @@ class Consumer:
         self._poll_seconds = poll_seconds
         self._clock = clock
         self._suspect_after = suspect_after
+        self._beside = beside
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: asyncio.Task[None] | None = None  # who waits for a claim now
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -137,7 +140,7 @@ class Consumer:
         async with asyncio.TaskGroup() as group:
             # If the heartbeat dies of a bug, so does the worker: leases nobody renews are worse.
             beating = group.create_task(
-                run_beside(lambda: self._heartbeat.run(self.held), name="heartbeat"),
+                self._beside(lambda: self._heartbeat.run(self.held), name="heartbeat"),
                 name="heartbeat",
             )
             try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from worker.core.digest import idempotency_key
 from worker.core.effects import CallTools
-from worker.core.errors import ToolError
+from worker.core.errors import ToolError, WorkerError
 from worker.core.events import (
     Away,
     CallHeld,
@@ -101,9 +101,16 @@ class ToolCaller:
         if len(work) == 1:
             await work[0]
             return
-        async with asyncio.TaskGroup() as group:
-            for each in work:
-                group.create_task(each)
+        failed: ExceptionGroup[Exception] | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                for each in work:
+                    group.create_task(each)
+        except ExceptionGroup as several:
+            failed = several
+        if failed is not None:
+            # One cause stopped them all, and what is done about it depends on its kind.
+            raise _gravest(failed)
 
     def _lane_of(self, call: ToolCall) -> str:
         tool = self._registry.get(call.name)
@@ -316,6 +323,12 @@ class ToolCaller:
             dependency=tool.dependency if tool else "",
             known=tool is not None,
         )
+
+
+def _gravest(failed: ExceptionGroup[Exception]) -> Exception:
+    """The error that a group of calls is taken for: a bug, where one is among them."""
+    first = failed.exceptions[0]
+    return next((each for each in failed.exceptions if not isinstance(each, WorkerError)), first)
 
 
 def _settle(operation: ToolCalling, observation: Observation) -> None:
