@@ -14,7 +14,7 @@ TIMING := -m timing
 OR_NONE := || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint unit test-versions crash-matrix bench image image-check fresh-check lock format clean
+.PHONY: help setup run test check lint unit test-versions crash-matrix bench simulate image image-check fresh-check lock format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ crash-matrix: setup ## Every fault on every engine, as a table (ARGS="--only poi
 
 bench: setup ## Speed and memory beside a lean loop, on this machine
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+simulate: setup ## Whole worlds of failing workers, checked (SEEDS=5000 of them; SEED=17 replays one)
+	@$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200)) $(ARGS)
 
 image: ## Build the container image (needs an engine: docker, podman or buildah)
 	@deploy/image/build.sh

@@ -9,9 +9,13 @@ import pytest
 from tests.running.waits import until
 from worker.consuming import housekeeping
 from worker.core.errors import QueueFull, QueueUnavailable
+from worker.core.limits import Status
+from worker.core.task import Result
 from worker.model.scripted import answer
 from worker.queues import open_queue
 from worker.queues.port import Ticket
+from worker.queues.reasons import delivered_too_often
+from worker.store import open_store
 from worker.telemetry.signals import QueueFailed
 
 QUEUE = {"poll_seconds": 20.0, "backoff_seconds": 0.0, "max_deliveries": 1, "lease_seconds": 5.0}
@@ -71,16 +75,14 @@ async def test_an_outage_while_the_dead_are_answered_for_is_told(
     async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
         await until(lambda: worker.housekeeper._dead_seen >= 0)
         for lease in leases:
-            await other.dead_letter(lease, reason="by hand")
+            await other.dead_letter(lease, reason=delivered_too_often(1))
         worker.housekeeper.dead_told("a")
         await until(lambda: worker.ears.of(QueueFailed))
-        unanswered = await worker.result("a")
         worker.housekeeper.dead_told("b")
         result = await worker.result("b", wait_seconds=5)
     await other.close()
 
     assert [told.error for told in worker.ears.of(QueueFailed)] == ["away"]
-    assert unanswered is None
     assert (result.task_id, result.status) == ("b", "error")
 
 
@@ -102,6 +104,22 @@ async def test_what_nobody_answered_for_is_found_by_the_sweep(start, no_sweep, t
     assert (result.status, "delivered 1 times" in result.error) == ("error", True)
 
 
+async def test_a_result_that_its_last_owner_could_not_publish_is_published(start, tmp_path):
+    """It ended the run and died before anybody heard; the claim that gives the task up is heard."""
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    dying, store = open_queue(url, max_deliveries=1), open_store(url)
+    await begin(dying, "a", lease_seconds=0.05)
+    await store.put_result(Result("a", Status.COMPLETED, answer="heard"))
+    async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE):
+        heard = await dying.sibling("answers").claim(
+            owner="me", lease_seconds=5, wait_seconds=5, limit=5
+        )
+    await store.close()
+    await dying.close()
+
+    assert [json.loads(lease.body)["answer"] for lease in heard] == ["heard"]
+
+
 async def test_a_full_reply_queue_keeps_one_result_back_and_no_worker(start, monkeypatch, tmp_path):
     """The worker lives on, others are answered for, and the sweep tries again until there is room."""
     monkeypatch.setattr(housekeeping, "MEASURE_SECONDS", 0.05)
@@ -118,12 +136,13 @@ async def test_a_full_reply_queue_keeps_one_result_back_and_no_worker(start, mon
     url = f"sqlite:///{tmp_path}/tasks.db"
     other = open_queue(url)
     for lease in await begin(other, "a", "b", lease_seconds=5):
-        await other.dead_letter(lease, reason="by hand")
+        await other.dead_letter(lease, reason=delivered_too_often(1))
     await other.close()
     async with start(otherwise=answer("x"), queue_url=url, queue=QUEUE) as worker:
         results = [await worker.result(name, wait_seconds=5) for name in ("b", "a")]
         answered = await worker.submit("still here?")
         last = await worker.result(answered, wait_seconds=5)
+        await until(lambda: tries.count("a") >= 3)
 
     assert [result.status for result in results] == ["error", "error"]
     assert tries.count("a") == 3

@@ -20,7 +20,7 @@ def paired(outcome: Outcome) -> Iterator[str]:
 
 
 def never_again(outcome: Outcome) -> Iterator[str]:
-    """A call runs only after its reply is in the journal, and not once its result is.
+    """A call runs only after its reply is in the journal, and is not begun once its result is.
 
     An effect has its intent in the journal before; a write is made once, ever, and whatever is
     repeated is repeated with its key.
@@ -28,6 +28,7 @@ def never_again(outcome: Outcome) -> Iterator[str]:
     asked: set[Call] = set()
     intended: dict[Call, str] = {}
     returned: set[Call] = set()
+    begun: set[tuple[str, Call]] = set()
     keys: dict[Call, str] = {}
     effects: Counter[Call] = Counter()
     for fact in outcome.facts.all:
@@ -35,8 +36,12 @@ def never_again(outcome: Outcome) -> Iterator[str]:
             case Wrote():
                 yield from _learn(fact, asked, intended, returned)
             case ToolRan():
-                yield from _judge(fact, asked, intended, returned)
                 call = (fact.run, fact.call)
+                # An owner that was fenced while the call was under way may try it on for a moment:
+                # with its key, and to no avail.
+                is_under_way = (fact.by, call) in begun
+                yield from _judge(fact, asked, intended, set() if is_under_way else returned)
+                begun.add((fact.by, call))
                 if keys.setdefault(call, fact.key) != fact.key:
                     yield f"{fact.tool} {call} was repeated with another key"
             case Effected(effect="write"):

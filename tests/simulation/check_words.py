@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import orjson
 
-from tests.simulation.facts import Effected, Ended, Redriven, Settled, ToolRan, Wrote
-from tests.simulation.outside import CANARY, STUB
+from tests.simulation.facts import Effected, Ended, Settled, ToolRan, Wrote
+from tests.simulation.outside import CANARY
 from tests.simulation.world import Outcome
 from worker.core.events import ModelReplied, ToolReturned
 from worker.core.messages import Observation, Source
@@ -35,8 +35,6 @@ def honest(outcome: Outcome) -> Iterator[str]:
                             yield f"{call} has a live result, and its tool never did it"
             case Ended() if fact.epoch is not None:
                 yield from _said(fact, seen.get(fact.run, []))
-            case Redriven():
-                pass
 
 
 def _said(fact: Ended, seen: list[tuple[str, Observation]]) -> Iterator[str]:
@@ -46,7 +44,11 @@ def _said(fact: Ended, seen: list[tuple[str, Observation]]) -> Iterator[str]:
         if source in _STOOD_IN and (tool, str(source)) not in told:
             yield f"{fact.run} does not say that {tool} was {source}"
         is_answered = fact.result.status == "completed"
-        if source is Source.STUB and is_answered and STUB not in fact.result.answer:
+        if (
+            source is Source.STUB
+            and is_answered
+            and str(observation.stub) not in fact.result.answer
+        ):
             yield f"the answer of {fact.run} hides that {tool} was a stub"
     live = all(observation.source is Source.LIVE for _, observation in seen)
     if told and live and not any(source == "skipped" for _, source in told):

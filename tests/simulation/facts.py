@@ -157,7 +157,7 @@ class Facts:
         self.all: list[Fact] = []
 
     def __repr__(self) -> str:
-        return f"Facts({len(self.all)}, {self.digest()[:12]})"
+        return f"Facts({len(self.all)})"
 
     def of(self, kind: type[F]) -> Iterator[F]:
         """Those of one kind, in order."""

@@ -56,7 +56,7 @@ class Link:
             (self._lose_request, faults.lost_request),
             (self._lose_reply, faults.lost_reply),
             (self._deliver_late, 0.0 if name in _NEVER_LATE else faults.late_request),
-            (self._crash, faults.crash_at_call),
+            (self._crash, faults.crash_at_call if self._process.is_mortal else 0.0),
         ):
             if luck < probability:
                 return await fate(name, operation)

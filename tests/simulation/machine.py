@@ -115,8 +115,9 @@ class MachineLoop(SimLoop):
 class Process:
     """One process: the strand of its work and that of its heartbeat, and whether it lives."""
 
-    def __init__(self, name: str, loop: MachineLoop) -> None:
+    def __init__(self, name: str, loop: MachineLoop, *, is_mortal: bool = True) -> None:
         self.name = name
+        self.is_mortal = is_mortal
         self.is_dead = False
         self.work = Strand(name)
         self.beat = Strand(f"{name}/heartbeat")

@@ -22,6 +22,10 @@ CANARY = "sk-ant-api03-canarycanarycanarycanary"  # may reach no reason, error o
 STUB = "the stock is not known at the moment"
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath", "islet", "jetty")
 
+# Whoever is asked with a key that he knows does nothing. A tool with `verify` needs that as well: an
+# owner that was stopped between asking and doing does it when it goes on, whatever verify has said.
+_KEYED = frozenset({"reserve", "pay"})
+
 _POLICY = CallPolicy(
     kind="model",
     target="simulated",
@@ -118,7 +122,7 @@ class SimulatedModel:
 
 def _said(request: ModelRequest, bodies: Sequence[dict[str, Any]], site: Site) -> Reply:
     chance = site.chance
-    if not request.allow_calls or chance.happens(0.35):
+    if not request.allow_calls or chance.happens(0.45):
         return answer(f"Thus it stands with {chance.choice(WORDS)} and {chance.choice(WORDS)}.")
     if chance.happens(0.02):
         return answer("")
@@ -139,7 +143,8 @@ async def _work(ctx: ToolContext, name: str, effect: str, subject: str) -> str:
     too_early = chance.happens(0.5)
     if fails and too_early:
         raise _problem(chance)
-    site.note(Effected(name, effect, ctx.task_id, ctx.call_id, ctx.idempotency_key))
+    if name not in _KEYED or ctx.idempotency_key not in site.done:
+        site.note(Effected(name, effect, ctx.task_id, ctx.call_id, ctx.idempotency_key))
     site.done[ctx.idempotency_key] = subject
     if hangs:
         await asyncio.sleep(1000.0)

@@ -222,7 +222,7 @@ class World:
 
     def _people(self) -> People:
         self._outside = contextvars.copy_context()
-        process = Process("people", self.loop)
+        process = Process("people", self.loop, is_mortal=False)
         chance = Chance(self.plan.seed, "people's links")
         queue, store = self._engines(process, chance, lambda: -1)
         return People(self.plan, queue, store, note=self.note, wall=self.clocks.of("people"))

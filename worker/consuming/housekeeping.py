@@ -11,6 +11,7 @@ from worker.core.limits import Status
 from worker.core.task import Result
 from worker.intake import reply_address
 from worker.queues.port import DeadLetter, Depth, Queue
+from worker.queues.reasons import is_given_up
 from worker.store.port import Store, numbered
 from worker.telemetry.signals import QueueFailed, QueueMeasured, TaskDeadLettered
 from worker.telemetry.tell import Telemetry
@@ -20,6 +21,9 @@ MEASURE_SECONDS = 5.0
 UNHEARD_SECONDS = 10.0  # until what was posted for a run is taken for a wake that got lost
 _SWEEP_MAX = 200  # dead letters looked at in one sweep
 _BESIDE = 20  # letters that may have come after those that are looked for
+# For so long after its death the result of a task that a claim gave up may be published once more:
+# its last owner may have ended it, and died before anybody heard.
+_REPEATED_SECONDS = 86_400.0
 _SETTLED = ("done", None)  # what the queue says of a task that it will not deliver again
 
 
@@ -61,6 +65,7 @@ class Housekeeper:
         self._pruned_at = clock()
         self._dead_seen = -1
         self._dead_told: set[str] = set()
+        self._answered: set[tuple[str, float]] = set()  # letters, by id and time of death
         self._told = asyncio.Event()
         queue.on_dead(self.dead_told)
 
@@ -154,22 +159,34 @@ class Housekeeper:
         return all_done
 
     async def _answer_for_one(self, letter: DeadLetter) -> None:
-        reply_to = reply_address(letter.body, queue=self._queue.name)
-        task_id, now = letter.id, self._wall()
+        known, now = (letter.id, letter.died_at), self._wall()
+        if known in self._answered:
+            return
+        result = await self._journal.result(letter.id)
+        if result is None:
+            result = await self._give(letter, now=now)
+        elif not is_given_up(letter.reason) or now - letter.died_at > _REPEATED_SECONDS:
+            return  # who dead-lettered it has published the result before
+        # Stored before it is published: its last owner may be ending it at this very moment, and
+        # only one of the two can be what everybody hears. A crash in between is made good above.
+        await self._publisher.publish(result, reply_address(letter.body, queue=self._queue.name))
+        if len(self._answered) >= _SWEEP_MAX:
+            self._answered.clear()
+        self._answered.add(known)
+
+    async def _give(self, letter: DeadLetter, *, now: float) -> Result:
+        """Store the result of a task that has none; returns what is stored."""
         result = Result(
-            task_id=task_id,
+            task_id=letter.id,
             status=Status.ERROR,
             error=f"dead-lettered: {letter.reason}",
             started_at=letter.enqueued_at,
             ended_at=now,
             worker=self._worker,
         )
-        if await self._journal.result(task_id) is not None:
-            return
         result = await numbered(self._journal, result)
-        # Published before it is stored: a crash in between repeats it, with the same id.
-        await self._publisher.publish(result, reply_to)
         if await self._journal.put_result(result):
-            self._telemetry.tell(
-                TaskDeadLettered(self._queue.name, task_id, "deliveries", letter.reason)
-            )
+            signal = TaskDeadLettered(self._queue.name, letter.id, "deliveries", letter.reason)
+            self._telemetry.tell(signal)
+            return result
+        return await self._journal.result(letter.id) or result

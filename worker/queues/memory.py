@@ -294,7 +294,7 @@ class MemoryQueue:
             try:
                 await self.nack(lease, delay_seconds=0, counted=False, reason="handed back")
             except (LeaseLost, QueueUnavailable):
-                self._let_go(lease)
+                continue  # somebody else may have the task by now: it runs out, or stays theirs
 
     def _now(self) -> float:
         if self.broker.outage:

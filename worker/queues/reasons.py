@@ -13,6 +13,11 @@ def delivered_too_often(deliveries: int | str) -> str:
     return f"delivered {deliveries} times without an end (limit {deliveries})"
 
 
+def is_given_up(reason: str) -> bool:
+    """Whether a task is dead because a claim gave it up, and not by the word of its owner."""
+    return reason.startswith("delivered ") and " times without an end " in reason
+
+
 def lease_ran_out(*, delivery: int | str, owner: str) -> str:
     """The history line of an owner that went silent."""
     return f"delivery {delivery}: {ran_out(owner)}"
