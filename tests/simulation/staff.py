@@ -15,9 +15,9 @@ from worker.consuming.consumer import Consumer
 from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
 from worker.consuming.heartbeat import HeartbeatOptions
 from worker.consuming.housekeeping import Housekeeper
-from worker.core.conversation import SessionOptions
 from worker.core.limits import Limits
 from worker.core.opening import Opening
+from worker.core.sessionbounds import SessionOptions
 from worker.core.steps import StepPolicy
 from worker.core.task import Task
 from worker.guard.guards import Guards
