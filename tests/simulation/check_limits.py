@@ -25,6 +25,7 @@ _ATTEMPTS = 3  # of a tool call, and of a model call
 _EVENT_BYTES = 1_500  # of one event besides the first: what is new in it, not what was before
 _EVENTS_PER_STEP = 16
 _EMPTY_REPLIES = 3
+_UNDISTURBED = ("calm", "outside")  # worlds in which every owner renews its leases
 _FROM_INSIDE = ("drain", "interrupted", "handed back")
 
 
@@ -34,6 +35,10 @@ def neutral(outcome: Outcome) -> Iterator[str]:
     fails = faults.model_fails or faults.tool_fails or faults.tool_hangs
     for fact in outcome.facts.all:
         match fact:
+            case Mishap(kind="leak"):
+                yield f"still held, and nothing is under way: {fact.detail}"
+            case Claimed() if fact.lapses and outcome.plan.world in _UNDISTURBED:
+                yield f"the lease of {fact.task} ran out, and its owner lives"
             case Told(signal=BreakerChanged(to_state="open") as signal) if not fails:
                 if not (faults.pause or faults.block):  # a stopped process may find itself slow
                     yield f"{fact.by} opened the breaker {signal.name}, and nothing had failed"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.simulation.engines import NotedQueue, NotedStore
-from tests.simulation.facts import Fact, Facts, Told
+from tests.simulation.facts import Fact, Facts, Mishap, Told
 from tests.simulation.links import Across, Link, Repeating
 from tests.simulation.machine import STRAND, MachineLoop, Process
 from tests.simulation.mischief import Mischief
@@ -146,11 +146,22 @@ class World:
             finally:
                 life.cancel()
             self.staff.pop(slot, None)
+            if not staff.process.is_dead:
+                self._look_for_leaks(staff)
             staff.process.is_dead = True
             if not life.cancelled() and life.exception() is not None:
                 raise life.exception()  # type: ignore[misc]
             if not self._closing:
                 await asyncio.sleep(chance.uniform(*_RESTART_SECONDS))
+
+    def _look_for_leaks(self, staff: Staff) -> None:
+        """Note what the guards of a worker that has ended still hold for calls of before."""
+        for guard in staff.guards.all():
+            objection = guard.peek()
+            if guard.bulkhead.in_use:
+                self.note(Mishap("leak", f"{staff.process.name}: a slot of {guard.name}"))
+            if objection is not None and objection.reason == "trial_in_flight":
+                self.note(Mishap("leak", f"{staff.process.name}: the trial of {guard.name}"))
 
     def _hire(self, slot: int) -> Staff:
         name = f"w{slot}.{next(self._lives)}"

@@ -11,7 +11,6 @@ from worker.core.limits import Status
 from worker.core.task import Result
 from worker.intake import reply_address
 from worker.queues.port import DeadLetter, Depth, Queue
-from worker.queues.reasons import is_given_up
 from worker.store.port import Store, numbered
 from worker.telemetry.signals import QueueFailed, QueueMeasured, TaskDeadLettered
 from worker.telemetry.tell import Telemetry
@@ -165,7 +164,7 @@ class Housekeeper:
         result = await self._journal.result(letter.id)
         if result is None:
             result = await self._give(letter, now=now)
-        elif not is_given_up(letter.reason) or now - letter.died_at > _REPEATED_SECONDS:
+        elif not letter.is_given_up or now - letter.died_at > _REPEATED_SECONDS:
             return  # who dead-lettered it has published the result before
         # Stored before it is published: its last owner may be ending it at this very moment, and
         # only one of the two can be what everybody hears. A crash in between is made good above.

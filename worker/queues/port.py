@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from worker.queues.reasons import is_given_up
+
 # Each point of priority is worth this much waiting: a task of priority 0 that has waited ten
 # minutes goes before a fresh one of priority 10, so that nothing starves (Q14).
 AGEING_SECONDS = 60.0
@@ -93,6 +95,11 @@ class DeadLetter:
     died_at: float
     last_owner: str = ""
     history: tuple[str, ...] = ()
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether a claim gave the task up, and not the word of its owner."""
+        return is_given_up(self.reason)
 
 
 @dataclass(frozen=True, slots=True)
