@@ -185,14 +185,18 @@ class RedisLink:
         words = (len(keys), *keys, repr(self.settings.shift()), *values)
         async with self._ours(full):
             try:
-                return await self._ask(("EVALSHA", script.sha, *words))
-            except redis.exceptions.NoScriptError:
-                return await self._ask(("EVAL", script.text, *words))
+                return await self._evaluate(script, words)
             except redis.exceptions.ResponseError as error:
                 if not str(error).startswith("WRONGTYPE"):
                     raise
                 wrong = misused(keys[0], _text(await self._ask(("TYPE", keys[0]))))
                 raise self._unavailable(f"{self.where}: {wrong or error}") from error
+
+    async def _evaluate(self, script: Script, words: Words) -> Any:
+        try:
+            return await self._ask(("EVALSHA", script.sha, *words))
+        except redis.exceptions.NoScriptError:
+            return await self._ask(("EVAL", script.text, *words))
 
     async def _ask(self, words: Words) -> Any:
         """Make one call: together with others of this loop, if it is small."""
