@@ -15,7 +15,7 @@ from worker.queues.rabbit_link import RabbitLink
 from worker.queues.rabbitmq import RabbitQueue
 from worker.testing.queue_suite import QueueSuite
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from worker.queues.rabbitmq import RabbitQueue
 from worker.settings import Settings
 from worker.store import open_store
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]  # its server takes its time to start
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
