@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,8 +103,8 @@ _CHECK = Script.of(CHECK, frees=True)
 class RedisLink:
     """Connections to one server for the event loop that used it first.
 
-    From any other loop each call has a connection of its own, and closes it. `unavailable` is what
-    is raised when the server cannot be reached, or refuses.
+    Any other loop has connections of its own, until it shuts its asynchronous generators down, as
+    `asyncio.run` does. `unavailable` is what is raised when the server cannot be reached, or refuses.
     """
 
     def __init__(self, settings: LinkSettings, *, unavailable: type[WorkerError]) -> None:
@@ -114,6 +114,7 @@ class RedisLink:
         self._looked_at: float | None = None  # monotonic; when the server was last found fit
         self._home: asyncio.AbstractEventLoop | None = None
         self._batches: Batches | None = None
+        self._others: dict[asyncio.AbstractEventLoop, tuple[Any, redis.asyncio.Redis]] = {}
         self._client: redis.asyncio.Redis | None = None
         self._waiting: redis.asyncio.Redis | None = None
 
@@ -262,7 +263,22 @@ class RedisLink:
     async def _connected(self, *, waits: bool = False) -> AsyncIterator[Any]:
         if self._is_home():
             yield self._waiting if waits else self._client
-            return
+        else:
+            yield await self._beside()
+
+    async def _beside(self) -> redis.asyncio.Redis:
+        """The connections of a loop that is not the home, and goes on using them: a heartbeat's."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._others:
+            for other in list(self._others):
+                if other.is_closed():
+                    self._others.pop(other, None)
+            keeping = self._keep()
+            self._others[loop] = keeping, await anext(keeping)
+        return self._others[loop][1]
+
+    async def _keep(self) -> AsyncGenerator[redis.asyncio.Redis]:
+        # The loop closes what is left of its generators as the last thing that it does.
         client = self._open()
         try:
             yield client
@@ -290,9 +306,11 @@ class RedisLink:
 
         Else each of them would cost a call, and the time until it is given up.
         """
-        if self._client is not None and self._is_home():
+        _, client = self._others.get(asyncio.get_running_loop(), (None, None))
+        client = self._client if self._is_home() else client
+        if client is not None:
             with suppress(redis.RedisError, OSError, TimeoutError):
-                await self._client.connection_pool.disconnect(inuse_connections=False)
+                await client.connection_pool.disconnect(inuse_connections=False)
 
     async def _look(self, client: redis.asyncio.Redis) -> None:
         """Have a server that came back looked at before it gets anything, and any from time to time."""

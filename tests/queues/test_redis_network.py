@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+import redis.asyncio
 
 from tests.servers.proxy import Proxy
 from tests.servers.redisserver import own_url, redis_server
@@ -61,3 +62,25 @@ async def test_of_calls_that_went_together_none_is_known_when_the_answers_get_lo
     assert [type(error) for error in told] == [QueueUnavailable] * 5
     assert again == [False] * 5
     assert (await queue.depth()).ready == 5
+
+
+async def test_a_loop_beside_keeps_its_connection_until_it_ends(queue, proxy):
+    """The heartbeat's: it renews and listens every moment, and must not connect each time."""
+    await queue.put(Ticket(id="v", body=b"{}"))
+    [lease] = await queue.claim(owner="w", lease_seconds=60, wait_seconds=0)
+    seen = []
+
+    async def beat():
+        async with redis.asyncio.Redis(port=proxy.server_port) as operator:
+            for _ in range(4):
+                assert await queue.extend_many([lease], lease_seconds=60) == []
+                told = await operator.info()
+                seen.append((told["total_connections_received"], told["connected_clients"]))
+
+    for _ in range(2):
+        await asyncio.to_thread(asyncio.run, beat())
+    await queue.ack(lease)
+    received, connected = zip(*seen, strict=True)
+
+    assert received[3] == received[0] and received[7] == received[4]
+    assert connected[7] <= connected[0]  # that of the first loop is closed
