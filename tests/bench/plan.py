@@ -18,7 +18,7 @@ IN_FLIGHT = (1, 16, 128)
 MANY = 1000
 SLOW = 0.2  # seconds before each reply, where a model's thinking is imitated
 STEPS = 200
-SERVERS_OF_QUEUES = ("postgresql", "redis", "nats")
+SERVERS_OF_QUEUES = ("postgresql", "redis", "nats", "rabbitmq")
 LOOPS = ("aiohttp", "httpx", "transport", "lean", "lean-own", "lean-told", "worker")
 
 SERVERS = {
