@@ -8,6 +8,7 @@ disk before the old one is acknowledged: between the two there are two tickets, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections import OrderedDict
@@ -321,10 +322,12 @@ class RabbitWork:
         return [time.time() - held.row.leased_at for held in self._live()]
 
     async def close(self) -> None:
-        """Keep no time any more."""
+        """Keep no time any more, and let go of what was begun on the connection."""
         self._moves.link.on_lost.remove(self._went)
         if self._keeper is not None:
             self._keeper.cancel()
+        with contextlib.suppress(QueueUnavailable):
+            await self._moves.close()
 
     def _live(self) -> list[Held]:
         now = self._now()
