@@ -23,7 +23,7 @@ ENGINE_NAMES = {
     "postgresql": "PostgreSQL",
     "redis": "Redis, appendfsync always",
     "nats": "NATS, journal on Redis",
-    "rabbitmq": "RabbitMQ, journal on PostgreSQL",
+    "rabbitmq": "RabbitMQ, journal on Redis",
 }
 
 

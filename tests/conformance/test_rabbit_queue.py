@@ -85,7 +85,7 @@ class RabbitHarness:
 class TestRabbitQueue(QueueSuite):
     """The RabbitMQ queue."""
 
-    lease_seconds = 2.0
+    lease_seconds = 3.0
 
     @pytest.fixture
     async def harness(self, rabbit_proxy: Proxy) -> AsyncIterator[RabbitHarness]:

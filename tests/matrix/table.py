@@ -14,7 +14,6 @@ NAMES = {
     "redis": "Redis",
     "rabbitmq": "RabbitMQ + Redis",
     "nats": "NATS + Redis",
-    "rabbitmq": "RabbitMQ + PostgreSQL",
 }
 LEGEND = f"""\
 Written by `make crash-matrix`: real processes and servers, a lease of {LEASE_SECONDS:g} s where nothing else is needed.
