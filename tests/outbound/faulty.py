@@ -71,7 +71,9 @@ class FaultyServer:
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> FaultyServer:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
+        # A client that keeps its connection says no farewell, which asyncio awaits for 30 s.
+        farewell = {"ssl": self.tls, "ssl_shutdown_timeout": 0.1} if self.tls else {}
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, **farewell)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
