@@ -22,6 +22,8 @@ from worker.model.client import ChatModel, Endpoint, ModelOptions, model_guard_p
 from worker.model.port import ModelRequest, OfferedTool
 from worker.telemetry.tell import Telemetry
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = {"type": "object", "properties": {"symbol": {"type": "string"}}, "required": ["symbol"]}
 
 

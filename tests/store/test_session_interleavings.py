@@ -23,6 +23,8 @@ from worker.testing.harness import FakeClock
 from worker.testing.session_case import turn_of
 from worker.testing.store_case import note
 
+pytestmark = pytest.mark.slow
+
 TASKS = 4
 LEASE = 30.0
 TTL = 400.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from worker.queues.memory_shelf import Row, dead_letter_of
@@ -16,6 +18,7 @@ from worker.queues.rabbit_talk import Answer
 from worker.queues.rabbit_work import RabbitWork
 
 BROWSED_MAX = 10_000  # dead letters that are looked through
+BACK_SECONDS = 2.0  # until the server has put back what was looked at
 
 
 class RabbitLook:
@@ -24,6 +27,7 @@ class RabbitLook:
     def __init__(self, moves: RabbitMoves, work: RabbitWork) -> None:
         self._moves = moves
         self._work = work
+        self._looking = asyncio.Lock()  # two at once would take the letters from each other
         moves.answer = self._answer
 
     def __repr__(self) -> str:
@@ -32,31 +36,43 @@ class RabbitLook:
     async def dead(self, limit: int) -> Sequence[DeadLetter]:
         """See the port."""
         connection = await self._moves.opened()
-        found, put_back = await self._moves.calls.browse(
-            connection, self._moves.names.dead, BROWSED_MAX
-        )
-        await put_back()
-        rows = [_dead_row(message) for message in found]
+        async with self._dead_letters(connection) as found:
+            rows = [_dead_row(message) for message in found]
         rows.sort(key=lambda row: -row.finished_at)
         return [dead_letter_of(row) for row in rows[:limit]]
 
     async def redrive(self, task_id: str) -> bool:
         """See the port."""
         connection = await self._moves.opened()
-        found, put_back = await self._moves.calls.browse(
-            connection, self._moves.names.dead, BROWSED_MAX
-        )
-        is_there = False
-        for message in found:
-            row = _dead_row(message)
-            if row.id == task_id:
+        async with self._dead_letters(connection) as found:
+            wanted = [message for message in found if _dead_row(message).id == task_id]
+            for message in wanted:
+                row = _dead_row(message)
                 row.note("redriven")
                 row.deliveries, row.ready_at, row.reason = 0, time.time(), ""
                 await self._moves.show(connection, row)
                 await self._moves.link.told(connection, message.ack())
-                is_there = True
-        await put_back()
-        return is_there
+                found.remove(message)
+        return bool(wanted)
+
+    async def _has_dead(self, connection: Connection) -> bool:
+        async with self._looking:  # not while somebody has them in hand
+            return (await self._moves.calls.count(connection, self._moves.names.dead))[0] > 0
+
+    @contextlib.asynccontextmanager
+    async def _dead_letters(self, connection: Connection) -> AsyncIterator[list[Any]]:
+        """Take the dead letters out to look at them; those that are left in the list go back."""
+        name = self._moves.names.dead
+        async with self._looking:
+            found, put_back = await self._moves.calls.browse(connection, name, BROWSED_MAX)
+            yield found
+            await put_back()
+            # The server does that a moment later, and who looked meanwhile would find nothing.
+            ends = time.monotonic() + BACK_SECONDS
+            while time.monotonic() < ends:
+                if (await self._moves.calls.count(connection, name))[0] >= len(found):
+                    break
+                await asyncio.sleep(0.01)
 
     async def wake(self, task_id: str, afresh: bool, body: bytes | None) -> bool:
         """See the port: whoever has it hears of it, else a second ticket is put beside the parked one."""
@@ -75,7 +91,7 @@ class RabbitLook:
         connection = await self._moves.opened()
         told = await self._ask(connection, {"place": task_id})
         place = newest([one["place"] for one in told])
-        if place is None and (await self._moves.calls.count(connection, self._moves.names.dead))[0]:
+        if place is None and await self._has_dead(connection):
             for letter in await self.dead(BROWSED_MAX):
                 if letter.id == task_id:
                     note = letter.reason
