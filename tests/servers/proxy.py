@@ -26,6 +26,7 @@ class Proxy:
         self._refuses = False
         self._loses_answers = False
         self._inner: set[socket.socket] = set()
+        self._told: set[socket.socket] = set()  # by their server side
         self._peers: dict[socket.socket, socket.socket] = {}
         self._lock = threading.Lock()
         self._forgotten: list[socket.socket] = []
@@ -61,7 +62,11 @@ class Proxy:
 
     @contextmanager
     def losing_answers(self) -> Iterator[None]:
-        """Pass on what the server is told, and cut each connection on which it answers."""
+        """Pass on what the server is told, and cut each connection on which it answers.
+
+        What a server says unasked, as to see whether somebody is there, is no answer.
+        """
+        self._told.clear()
         self._loses_answers = True
         try:
             yield
@@ -133,7 +138,9 @@ class Proxy:
             return  # dropped a moment ago
         try:
             chunk = source.recv(_CHUNK)
-            is_lost = self._loses_answers and source not in self._inner
+            if source in self._inner:
+                self._told.add(self._peers[source])
+            is_lost = self._loses_answers and source in self._told
             if chunk and not is_lost:
                 if self.delay_seconds or self._late:
                     due = time.monotonic() + self.delay_seconds
@@ -151,6 +158,7 @@ class Proxy:
             if each is not None:
                 self._peers.pop(each, None)
                 self._inner.discard(each)
+                self._told.discard(each)
                 try:
                     self._selector.unregister(each)
                 except (KeyError, ValueError):

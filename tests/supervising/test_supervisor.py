@@ -160,6 +160,20 @@ async def test_what_is_stuck_is_killed_and_started_again(world, monkeypatch):
     assert changes == [("started", None), ("killed", None), ("restarting", -9)]
 
 
+async def test_who_takes_time_to_end_is_not_taken_for_stuck(world, monkeypatch):
+    """A process that drains has let go of its health listener; it is given the time to end."""
+    monkeypatch.setattr(one, "status_of", lambda address, page: 200)
+    told_to_end = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1)"
+    )
+    running = world([sys.executable, "-c", told_to_end], admin=("127.0.0.1", 1))
+    await running.ready()
+    monkeypatch.setattr(one, "status_of", lambda address, page: 0)
+
+    assert await running.end() == 0
+    assert "killed" not in [each.change for each in running.heard.changes]
+
+
 async def test_who_is_not_ready_is_named(world, monkeypatch):
     """Until every process is ready the whole is not, and says whom it waits for."""
     monkeypatch.setattr(one, "status_of", lambda address, page: 200 if page == "/healthz" else 503)

@@ -161,6 +161,8 @@ class Supervisor:
             alive = [child for child in self.children if child.is_alive]
             await asyncio.gather(*(child.probe() for child in alive))
             for child in alive:
+                if self._stopping.is_set():
+                    break  # who ends lets go of its listener first; `_end_of` sees that it ends
                 if child.unwell >= UNWELL_PROBES and child.is_alive:
                     child.unwell = 0
                     self._tell(child, "killed", reason="it is stuck: its health check fails")
