@@ -48,7 +48,7 @@ _CHINESE_SPAN = (
 )
 _ENGLISH_UNIT = (
     r"km²|m²|ft²|km2|m2|square[ ](?:kilomet(?:er|re)s?|met(?:er|re)s?|miles?|f(?:ee|oo)t)|sq\.?[ ]?(?:ft|km|mi|m)"
-    r"|acres?|hectares?|kcal|kJ|calories|km/h|kmh|kph|m/s|mph|kWh|MWh|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|foot|inch(?:es)?"
+    r"|acres?|hectares?|kcal|kJ|calories|km/h|kmh|kph|m/s|mph|knots?|kWh|MWh|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|foot|inch(?:es)?"
     r"|kilo(?:gram)?s?|grams?|milligrams?|tonnes?|tons?|ounces?|lit(?:er|re)s?"
     r"|km|cm|mm|kg|mg|g|lbs?|oz|ft|mi|ml|[KMGT]B|G(?![A-Za-z0-9])|t|°[ ]?[CF]|m(?![/²³])"
 )
@@ -86,7 +86,7 @@ _NO_FIGURES = r"""
     (?P<numbering>^[ \t>#*•-]*(?:[0-9]{1,2}[.)、](?![0-9])|[((][0-9]{1,2}[))])
         |(?<=[;,。:、\s])[0-9]{1,2}[))、](?![0-9])(?=[ ]?[^\s0-9,.;。]))
   | (?P<idiom>(?:UTC|GMT)[+-][0-9]{1,2}(?::?[0-9]{2})?|24/7|7[x×]24(?:[ ]?小时)?
-        |'[0-9]{2}(?![0-9A-Za-z'])|十分(?![钟之0-9])|千万(?=[别不要请勿])|万一|百分百)
+        |'[0-9]{2}(?![0-9A-Za-z'])|十分(?![钟之0-9])|千万(?=[别不要请勿])|万一|百分百|双(?:十[一二]|1[12]))
   | (?P<url>https?://[^\s<>()()"',。]+)
 """
 _DATES = rf"""
@@ -131,7 +131,7 @@ _TIMES = rf"""
   | (?<![0-9.])(?P<H5>[0-9]{{1,2}}|[{_C}十]{{1,2}})[ ]?点(?:(?P<half5>半|[一三]刻)|整|钟
         |(?P<M5>[零〇][{_C}]|[{_C}]?十[{_C}]?)(?![{_C}百千万]))
   | (?<![0-9.])(?P<H6>[0-9]{{1,2}})[ ]?点(?![0-9数击赞评建意理原要说注开心]|内容)
-  | (?<![{_C}十百千万第])(?P<H7>[{_C}十]{{1,2}})点(?=左右|前|后|到|出发|[开关]|起|发车|以[前后]|之[前后]|结束|集合)
+  | (?<![{_C}十百千万第])(?P<H7>[{_C}十]{{1,2}})点(?=左右|前|后|到|出发|[开关]|起|发车|以[前后]|之[前后]|结束|集合|下班|上班|关门)
   | (?<![0-9.:])(?P<H4>[0-9]{{1,2}})(?:\.(?P<M4>[0-5][0-9]))?[ ]?(?:[aApP]\.?[mM]\b)
   | \b(?i:by|before|until|till)[ ](?P<H11>[0-9]{{1,2}})(?![0-9:%/]|[.,][0-9]|[ ]?[A-Za-z$\u3400-\u9fff])
   | \b(?i:(?P<H8>{_HOUR_WORDS})[ ][ap]\.?m\b|(?P<H9>{_HOUR_WORDS}|[0-9]{{1,2}})[ ]o'clock)
@@ -145,7 +145,7 @@ _SHARES = rf"""
     (?P<den>百|千|万|[{_C}十]{{1,3}}|[0-9]{{1,5}})分之(?P<cper>{_CHINESE}|{_DIGITS})
   | (?P<tenths>[{_C}0-9])成(?P<tenths2>[{_C}半])?(?![功为立员果本交绩长不分人品])
   | (?i:\b(?P<outof>two|three|four|five|six|seven|eight|nine)[ ]in[ ](?P<ofall>three|four|five|six|seven|eight|ten)\b
-    |\bone[ ]in[ ](?:every[ ])?(?P<onein>{_ENGLISH}|[0-9]{{1,5}})\b
+    |\bone[ ](?:[a-z]{2, 12}[ ])?in[ ](?:every[ ])?(?P<onein>{_ENGLISH}|[0-9]{{1,5}})\b
     |\b(?P<parts>an?|one|two|three|four)[ -](?P<nth>third|quarter|fifth|sixth|eighth|tenth)s?\b
         (?=[ ](?:of|to|less|more|cheaper|off|longer|lower|higher)\b|(?<=s)))
   | (?P<halves>一半(?!以)|半数|\b(?i:half[ ](?:of|the|as|are))\b)
@@ -193,7 +193,7 @@ _NUMBERS = rf"""
   | (?P<chinese>{_CHINESE}){_CHINESE_TAIL}
 """
 # Where nothing can begin, the many alternatives need not be tried one by one.
-_START = rf"(?=[0-9¥$€£+'(_{_C}十百千万大后明今昨前上下周星礼月年半翻第个]|[A-Za-z](?<![A-Za-z][A-Za-z]))|^"
+_START = rf"(?=[0-9¥$€£+'(_{_C}十百千万大后明今昨前上下周星礼月年半翻第个双]|[A-Za-z](?<![A-Za-z][A-Za-z]))|^"
 PATTERN = re.compile(
     f"(?:{_START})(?:{'|'.join((_NO_FIGURES, _DATES, _DAYS, _HALVES, _TIMES, _SHARES, _NUMBERS))})",
     re.VERBOSE | re.MULTILINE,

@@ -64,12 +64,14 @@ class Inferring:
         self._add_ends_of_days()
         told += moments.between_dates(calendar.whole, calendar.today, ())
         common_days = set(moments.common_days(said, months))
+        common_days |= {round(s / DAY_SECONDS) for s in self.rows.periods if s >= DAY_SECONDS}
         since = sorted(moments.since(calendar.clocks, calendar.nows()))
         told += self._instants(texts, is_utc=moments.NAMES_UTC.search(answer) is not None)
         calendar.shifts = moments.offsets("\n".join([*texts, answer]))
         told += [abs(shift) for shift in calendar.shifts]
-        self._add_clocks()
-        told += self._speeds()
+        ways = self._speeds()
+        told += ways
+        self._add_clocks(ways)
         self._add_volumes()
         self._add_days_from_today()
         gaps = sorted(moments.differences(calendar.successive))
@@ -80,6 +82,8 @@ class Inferring:
         calendar = self.calendar
         found = [each for text in texts for each in moments.instants(text)]
         spans = list(moments.between(found))
+        for text in texts:
+            spans += moments.between(moments.locals_of(text))
         for instant in found:
             clock = 3600.0 * instant.hour + 60.0 * instant.minute
             if is_utc:
@@ -90,13 +94,15 @@ class Inferring:
                 spans.append(abs(DAY_SECONDS * days + calendar.now - clock))
         return spans
 
-    def _add_clocks(self) -> None:
+    def _add_clocks(self, ways: Sequence[float]) -> None:
         """Times in other zones, and when something is over that begins and lasts so long."""
         calendar = self.calendar
         few = sorted(calendar.clocks)[: moments.CLOCKS_MAX]
         for clock in [each + shift for each in few for shift in calendar.shifts]:
             calendar.add_clock(clock)
-        lasting = sorted({s for s in self.amounts.get("time", ()) if 60 <= s < DAY_SECONDS})
+        lasting = sorted(
+            {s for s in (*self.amounts.get("time", ()), *ways) if 60 <= s < DAY_SECONDS}
+        )
         for clock in sorted(calendar.clocks)[: moments.CLOCKS_MAX]:
             for seconds in lasting[: moments.CLOCKS_MAX]:
                 calendar.ends.add(60.0 * (round((clock + seconds) / 60) % 1440))

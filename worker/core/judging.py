@@ -164,10 +164,12 @@ class Judge:
             return known.has_number(value, tolerance)
         dimension, unit = figure.measure
         slack = tolerance * (1 / 1.8 if unit < 0 else unit)
-        if dimension == "heat" and near.BELOW_ZERO.search(self._passage.before(figure, 2)):
-            return known.has_amount("heat", base_value(-value, figure.measure), slack) or (
-                known.has_amount("heat", base_value(value, figure.measure), slack)
-            )
+        if (
+            dimension == "heat"
+            and near.BELOW_ZERO.search(self._passage.before(figure, 2))
+            and known.has_amount("heat", base_value(-value, figure.measure), slack)
+        ):
+            return True
         if known.has_amount(dimension, base_value(value, figure.measure), slack):
             return True
         return known.has_expected(dimension, value, tolerance)

@@ -54,6 +54,7 @@ _DIMENSIONS: dict[str, dict[str, float]] = {
         "公里/小时 km/h kmh kph": 1.0,
         "m/s mps 米/秒": 3.6,
         "mph": 1.609344,
+        "kn knot knots": 1.852,
     },
     "energy": {
         "千瓦时 度电 kwh": 1.0,

@@ -9,7 +9,7 @@ import re
 from calendar import monthrange
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from itertools import combinations
+from itertools import combinations, islice
 
 CLOCKS_MAX, DATES_MAX = 20, 30
 DAY_SECONDS = 86_400.0
@@ -21,6 +21,9 @@ _PACE = re.compile(r"pace|split|lap|配速|用时|成绩")
 _INSTANT = re.compile(
     r"([0-9]{4})-([01][0-9])-([0-3][0-9])[T ]([0-2][0-9]):([0-5][0-9])(?::[0-9.]{2,9})?"
     r"(Z|[+-](?:0[0-9]|1[0-4]):?[0-5][0-9])"
+)
+_LOCAL = re.compile(
+    r"([0-9]{4})-([01][0-9])-([0-3][0-9])[T ]([0-2][0-9]):([0-5][0-9])(?::[0-9]{2})?(?![0-9:.Z+-])"
 )
 _ZONE = re.compile(r"(?:UTC|GMT)[ ]?([+-])[ ]?([0-9]{1,2})(?::([0-5][0-9]))?")
 NAMES_UTC = re.compile(r"\bUTC|\bGMT|[0-9]Z\b")
@@ -58,6 +61,17 @@ def instants(text: str) -> list[datetime]:
         found.append(local)
         if len(found) >= CLOCKS_MAX:
             break
+    return found
+
+
+def locals_of(text: str) -> list[datetime]:
+    """The moments of a text that are told without a zone: they are compared with each other."""
+    found = []
+    for match in islice(_LOCAL.finditer(text), CLOCKS_MAX):
+        try:
+            found.append(datetime(*map(int, match.groups()), tzinfo=UTC))  # type: ignore[misc,arg-type]
+        except ValueError:
+            continue
     return found
 
 
@@ -148,6 +162,8 @@ _HOLIDAYS = (
     (re.compile(r"\bhalloween\b|万圣节"), 10, 31),
     (re.compile(r"劳动节|五一|\bmay day\b"), 5, 1),
     (re.compile(r"国庆"), 10, 1),
+    (re.compile(r"双十一|双11"), 11, 11),
+    (re.compile(r"双十二|双12"), 12, 12),
 )
 
 

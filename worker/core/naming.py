@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from datetime import timedelta
+from datetime import date, timedelta
 
 from worker.core import surroundings as near
 from worker.core.comparing import has, tight
+from worker.core.daytimes import weekday_of
 from worker.core.figure import Figure, Kind
 from worker.core.known import Known
 from worker.core.moments import DAY_SECONDS
@@ -18,7 +19,7 @@ from worker.core.numerals import CHINESE_DIGITS, english_number_of
 from worker.core.passage import Passage
 
 _PHONE_DIGITS = 7
-_NEAR_TIME, _CARRIED = 24, 40
+_NEAR_TIME, _CARRIED, _BESIDE = 24, 40, 6
 _LASTING_MAX, _FAR = 10, 3000
 
 
@@ -113,8 +114,22 @@ class Naming:
         sentence = self._passage.around(figure, near.SENTENCE_END)
         if near.AGAIN.search(clause) or near.MISSING.search(sentence):
             return True
+        if self._is_of_date_beside(figure):
+            return True
         is_now = near.NOW.search(clause) is not None
         return self._known.calendar.has_day(figure.text, is_now=is_now)
+
+    def _is_of_date_beside(self, figure: Figure) -> bool:
+        """Whether it is the weekday of the date after it, which is judged: Saturday, 5 December."""
+        weekday, today = weekday_of(figure.text.lower()), self._known.calendar.today
+        for other in self._passage.between(figure.end, figure.end + _BESIDE):
+            year, month, day = (*other.parts, None, None, None)[:3]
+            if other.kind is Kind.DATE and month and month > 0 and day and today is not None:
+                try:
+                    return date(year or today.year, month, day).weekday() == weekday
+                except ValueError:
+                    return False
+        return False
 
     def _has_time_after(self, figure: Figure) -> bool:
         beside = self._passage.between(figure.end - _NEAR_TIME, figure.end + _NEAR_TIME // 3 + 1)

@@ -73,7 +73,7 @@ class Reckoner(Pools):
     def add_sums(self, sums: Iterable[Operand]) -> None:
         """Take the sums of fields: they need not be told as sums."""
         for each in sums:
-            if has_two_digits(each.value):
+            if abs(each.value) >= _TELLING:
                 self.answers.add(each.value, each.tags)
 
     def add_wholes(self, wholes: Iterable[tuple[Sequence[float], float]]) -> None:

@@ -16,7 +16,7 @@ _WHOLE_WORDS = (
 )
 WHOLES = frozenset(_WHOLE_WORDS.split())
 _CHINESE_WHOLE = re.compile(
-    r"^总|总[数量额计]|合计|共计|容量|目标|计划|预算|额度|上限|满分|名额|应[到收付]|发放|报名|全[部程年]"
+    r"^总|总[数量额计]|合计|共计|容量|目标|计划|预算|额度|上限|满分|名额|[票人单]数$|应[到收付]|发放|报名|全[部程年]"
 )
 _PART = re.compile(r"difference|change|rate$|left|free|used|remaining|done|reached")
 _EACH = re.compile(r"每|日[耗均]|单价|人均|时速|一[个次份]")

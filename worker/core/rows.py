@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\s*[-+]?[0-9][0-9,]{0,20}(?:\.[0-9]{1,10})?\s*$")
 _NO_NAMES = re.compile(
     r"[0-9]{4}-[0-9]{2}|[0-9]{1,2}:[0-9]{2}|^[A-Z]{3}$|^(?:ok|success|active|open|closed)$"
 )
-_IN_NAME = re.compile(r"([0-9]{1,4})_?(m|min|h|d|days?|hours?|minutes?)(?:$|_)")
+_IN_NAME = re.compile(r"([0-9]{1,4})_?(?:(m|min|h|d|days?|hours?|minutes?)(?:$|_)|([日天]))")
 _DAY = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun|周|星期|[0-9]{4}-[0-9]{2}-[0-9]{2}$)")
 _BEFORE = re.compile(
     r"(?:prev|previous|last_(?:week|month|year|close)|yesterday|open$|昨|上期|去年)"
@@ -107,8 +107,8 @@ class Rows:
                 column.append(number)
 
     def _take_name(self, name: str, told: Any) -> None:
-        for number, unit in _IN_NAME.findall(name):
-            self.periods.add(float(number) * _PERIODS[unit[0]])
+        for number, unit, days in _IN_NAME.findall(name):
+            self.periods.add(float(number) * _PERIODS["d" if days else unit[0]])
         if name == "quarter" and isinstance(told, int):
             self.quarters.add(told)
 
