@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 from tests.servers.natscli import nats_pub
 from tests.servers.natsserver import nats_server, own_url
 from tests.servers.proxy import Proxy
-from tests.servers.server import free_port
 from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
 from worker.queues import open_queue
 from worker.queues.nats import NatsQueue
@@ -23,7 +21,6 @@ from worker.queues.nats_link import NatsLink, unfit
 from worker.queues.nats_names import intake_of, stream_of, token_of
 from worker.queues.nats_streams import NatsStreams
 from worker.queues.port import Ticket
-from worker.store import open_store
 
 pytestmark = pytest.mark.system
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -84,32 +81,6 @@ def test_a_cluster():
     )
     assert (address.where, address.prefix) == ("a:4222,b:4223,[::1]:4222", "x-")
     assert "pass" not in repr(address)
-
-
-def test_a_missing_driver_names_the_extra(monkeypatch):
-    """What to install, not a traceback."""
-    monkeypatch.setitem(sys.modules, "nats", None)
-    for name in ("nats", "nats_link", "nats_streams", "nats_shelf", "nats_intake", "nats_work"):
-        monkeypatch.delitem(sys.modules, f"worker.queues.{name}", raising=False)
-    with pytest.raises(ConfigError, match=r"pip install 'loopworker\[nats\]'"):
-        open_queue("nats://localhost")
-
-
-@pytest.mark.parametrize("url", ["nats://localhost", "tls://localhost"])
-def test_it_is_no_store(url):
-    """A broker keeps no journal, and says what to set."""
-    with pytest.raises(ConfigError, match="LOOPWORKER_STORE_URL"):
-        open_store(url)
-
-
-async def test_a_server_that_is_not_there_is_an_outage():
-    """It may come later: the queue opens, and each call says what is wrong, without the password."""
-    queue = open_queue(f"nats://someone:hunter22@127.0.0.1:{free_port()}")
-    with pytest.raises(QueueUnavailable, match=r"NATS at 127\.0\.0\.1:") as caught:
-        await queue.put(Ticket(id="a", body=b"1"))
-    await queue.close()
-
-    assert "hunter22" not in str(caught.value) + repr(queue)
 
 
 def test_a_wrong_password_is_told_without_it(tmp_path):
@@ -212,62 +183,6 @@ async def test_a_put_whose_answer_got_lost_is_known_by_who_made_it(broker):
 
     assert known == [False, True, False]
     assert taken == [("before", 1), ("t-1", 1)]
-
-
-async def test_a_network_that_goes_silent_is_an_outage(broker):
-    """Connections stay open and say nothing: each call ends in its time, and they are made anew."""
-    with proxied(broker) as (proxy, address):
-        queue = NatsQueue(NatsLink(address, answer_seconds=0.2))
-        await queue.put(Ticket(id="t-1", body=b"{}"))
-        proxy.silence()
-        with pytest.raises(QueueUnavailable):
-            await queue.depth()
-        proxy.pass_on()
-        depth = await queue.depth()
-        await queue.close()
-
-    assert depth.ready == 1
-
-
-async def test_a_waiting_claim_hears_of_the_end_of_its_connection(broker):
-    """It does not wait for its time to end; the next one has the task."""
-    with proxied(broker) as (proxy, address):
-        queue = NatsQueue(NatsLink(address))
-        claim = asyncio.create_task(
-            queue.claim(owner="w", lease_seconds=30, wait_seconds=60, limit=1)
-        )
-        async with asyncio.timeout(5):
-            while "open" not in repr(queue):  # noqa: ASYNC110 - nothing tells of it
-                await asyncio.sleep(0.005)
-        proxy.refuse()
-        with pytest.raises(QueueUnavailable):
-            await asyncio.wait_for(claim, 5)
-        proxy.pass_on()
-        await queue.put(Ticket(id="t-1", body=b"1"))
-        taken = await take_all(queue)
-        await queue.close()
-
-    assert taken == [("t-1", 1)]
-
-
-async def test_what_a_cancelled_claim_got_is_free_when_that_is_told(broker):
-    """Whenever it is cancelled: whoever asks next has the task, at once and uncounted."""
-    queue = open_queue(own_url(broker.port))
-    await queue.put(Ticket(id="t-1", body=b"1"))
-    wish = {"owner": "w", "lease_seconds": 300, "limit": 1}
-    cancelled = 0
-    for turns in range(40):
-        claim = asyncio.create_task(queue.claim(wait_seconds=5, **wish))
-        await asyncio.sleep(turns * 0.0001)
-        claim.cancel()
-        await asyncio.wait([claim])
-        cancelled += claim.cancelled()
-        leases = await queue.claim(wait_seconds=0, **wish) if claim.cancelled() else claim.result()
-        assert [(lease.id, lease.deliveries) for lease in leases] == [("t-1", 1)]
-        await queue.nack(leases[0], delay_seconds=0, counted=False, reason="again")
-    await queue.close()
-
-    assert cancelled > 5
 
 
 async def test_a_stream_that_was_deleted_and_made_anew(broker):

@@ -65,8 +65,10 @@ class RabbitLook:
         name = self._moves.names.dead
         async with self._looking:
             found, put_back = await self._moves.calls.browse(connection, name, BROWSED_MAX)
-            yield found
-            await put_back()
+            try:
+                yield found
+            finally:
+                await put_back()
             # The server does that a moment later, and who looked meanwhile would find nothing.
             ends = time.monotonic() + BACK_SECONDS
             while time.monotonic() < ends:

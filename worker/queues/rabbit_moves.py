@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from worker.core.errors import QueueUnavailable
@@ -16,6 +17,8 @@ from worker.queues.rabbit_names import HIDDEN, RabbitNames
 from worker.queues.rabbit_rows import noted_in, sent_from
 from worker.queues.rabbit_talk import Answer, RabbitTalk
 from worker.queues.row_text import header_of
+
+AGAIN_SECONDS = 1.0  # until a message in hand that could not be sent on is tried again
 
 
 class RabbitMoves:
@@ -35,6 +38,7 @@ class RabbitMoves:
         self._opening = asyncio.Lock()
         self._open: Connection | None = None
         self._end_hops: Ending | None = None
+        self._is_closed = False
         link.on_lost.append(self.wake_up)
 
     def __repr__(self) -> str:
@@ -49,12 +53,15 @@ class RabbitMoves:
             await self.calls.declare(connection, self.names.first_forms(connection.version))
             if self._open is not connection:
                 await self.talk.begin(connection)
-                self._end_hops = await self.calls.consume(connection, self.names.due, self._hop)
+                # What waits there comes at once, before it is known here that all is open.
+                hop = partial(self._hop, connection)
+                self._end_hops = await self.calls.consume(connection, self.names.due, hop)
                 self._open = connection
             return connection
 
     async def close(self) -> None:
         """Let go of what was begun on the connection, which others may use."""
+        self._is_closed = True
         if self.wake_up in self.link.on_lost:
             self.link.on_lost.remove(self.wake_up)
         if self._open is not None and self._open.lives and self._end_hops is not None:
@@ -121,19 +128,21 @@ class RabbitMoves:
             connection, name, row.body, header=header, message_id=row.id, full=full
         )
 
-    async def _hop(self, message: Any) -> None:
+    async def _hop(self, connection: Connection, message: Any) -> None:
         """A task has waited for one step of its time: there may be another one."""
-        connection = self._open
-        noted = noted_in(message)
-        try:
-            if connection is None:
+        while connection.lives and not self._is_closed:  # so long nobody else is given it
+            try:
+                await self._send_on(connection, message)
+                await self.link.told(connection, message.ack())
                 return
-            if noted and noted[1].get("left"):
-                await self.hide(connection, noted[0], noted[1]["kind"], noted[1]["left"] / 1000)
-            else:
-                row = noted[0] if noted else sent_from(message, now=time.time())[0]
-                row.ready_at = time.time()
-                await self.show(connection, row)
-            await self.link.told(connection, message.ack())
-        except QueueUnavailable:
-            return  # it comes again, here or elsewhere
+            except QueueUnavailable:
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _send_on(self, connection: Connection, message: Any) -> None:
+        noted = noted_in(message)
+        if noted and noted[1].get("left"):
+            await self.hide(connection, noted[0], noted[1]["kind"], noted[1]["left"] / 1000)
+            return
+        row = noted[0] if noted else sent_from(message, now=time.time())[0]
+        row.ready_at = time.time()
+        await self.show(connection, row)

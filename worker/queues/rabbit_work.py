@@ -12,15 +12,15 @@ import contextlib
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from worker.core.errors import QueueFull, QueueUnavailable
 from worker.queues.memory_shelf import Row
 from worker.queues.port import AGEING_SECONDS, Lease, Ticket
 from worker.queues.rabbit_link import Connection
-from worker.queues.rabbit_moves import RabbitMoves
+from worker.queues.rabbit_moves import AGAIN_SECONDS, RabbitMoves
 from worker.queues.rabbit_rows import id_in, row_from, sent_from
 from worker.queues.reasons import delivered_too_often, handed_back, lease_ran_out, readable
 
@@ -113,8 +113,9 @@ class RabbitWork:
                 band = min(heads, key=lambda each: rank(heads[each].row))
                 await self._lease(heads.pop(band), found, owner, lease_seconds)
             for held in heads.values():  # another claim shall have them, in their place
-                await self._moves.show(connection, held.row, front=True)
-                await self._moves.calls.acknowledge(connection, held.message)
+                sending = self._moves.show(connection, held.row, front=True)
+                with contextlib.suppress(QueueUnavailable):  # what was got is worth more
+                    await self._send_on(held, sending)
             return found
 
     async def wait(self, claimed: Claimed, seconds: float) -> None:
@@ -164,11 +165,9 @@ class RabbitWork:
         if row is None:
             row, wait = sent_from(message, now=time.time())
             if wait > 0 or not id_in(message):
-                if wait > 0:
-                    await self._moves.hide(connection, row, "delayed", wait)
-                else:
-                    await self._moves.show(connection, row)
-                await self._moves.calls.acknowledge(connection, message)
+                hides = self._moves.hide(connection, row, "delayed", wait) if wait > 0 else None
+                sending = hides or self._moves.show(connection, row)
+                await self._send_on(Held(row, message, connection), sending)
                 return None
         cut_off = int(message.headers.get("x-delivery-count") or 0)
         if cut_off:
@@ -192,9 +191,7 @@ class RabbitWork:
         held.ends_at = self._now() + lease_seconds
         self._held[token] = held
         self._moves.memory.note(row, "leased", until=time.time() + lease_seconds)
-        self._deadlines.set()
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep_time())
+        self._watch_time()
         expires_at = time.monotonic() + lease_seconds
         found.leases.append(_lease_of(row, token, expires_at))
 
@@ -234,18 +231,18 @@ class RabbitWork:
         held = self._let_go(lease)
         if held is None:
             return False
-        row = held.row
+        row = replace(held.row)
         row.note(handed_back(delivery=row.deliveries, reason=readable(reason)))
         row.deliveries -= not counted
         if delay_seconds > 0 and (counted or not held.woken):
             kind = "delayed" if counted else "parked"
-            await self._moves.hide(connection, row, kind, delay_seconds)
+            sending = self._moves.hide(connection, row, kind, delay_seconds)
         elif counted or delay_seconds > 0:
             row.ready_at = time.time()
-            await self._moves.show(connection, row)
+            sending = self._moves.show(connection, row)
         else:
-            await self._moves.show(connection, row, front=True)
-        await self._moves.calls.acknowledge(connection, held.message)
+            sending = self._moves.show(connection, row, front=True)
+        await self._send_on(held, sending, token=lease.token)
         return True
 
     async def dead_letter(self, lease: Lease, reason: str) -> bool:
@@ -254,7 +251,7 @@ class RabbitWork:
         held = self._let_go(lease)
         if held is None:
             return False
-        await self._bury(held, readable(reason))
+        await self._bury(held, readable(reason), token=lease.token)
         return True
 
     def _mine(self, lease: Lease) -> Held | None:
@@ -269,12 +266,30 @@ class RabbitWork:
             del self._held[lease.token]
         return held
 
-    async def _bury(self, held: Held, reason: str) -> None:
-        row = held.row
-        row.reason, row.finished_at = reason, time.time()
+    async def _bury(self, held: Held, reason: str, *, token: str = "") -> None:
+        row = replace(held.row, reason=reason, finished_at=time.time())
         row.note(reason)
+        sending = self._moves.send(held.connection, self._moves.names.dead, row)
+        await self._send_on(held, sending, token=token)
         self._moves.memory.note(row, "dead")
-        await self._moves.send(held.connection, self._moves.names.dead, row)
+
+    async def _send_on(
+        self, held: Held, sending: Coroutine[Any, Any, None], *, token: str = ""
+    ) -> None:
+        """Send a task on as a new message, and let go of the old one.
+
+        Where the server refuses the new one, the task stays in hand, as the lease `token` if it is
+        one, and is put back after a while: as long as the connection lives nobody else is given it.
+        """
+        try:
+            await sending
+        except QueueUnavailable:
+            if held.connection.lives:
+                held.ends_at = max(held.ends_at, self._now() + AGAIN_SECONDS)
+                held.row.leased_at = held.row.leased_at if token else time.time()
+                self._held[token or uuid.uuid4().hex] = held
+                self._watch_time()
+            raise
         await self._moves.calls.acknowledge(held.connection, held.message)
 
     def _now(self) -> float:
@@ -283,6 +298,11 @@ class RabbitWork:
     async def look_at_clock(self) -> None:
         """Put back what is over by a clock that was moved."""
         await self._put_back()
+
+    def _watch_time(self) -> None:
+        self._deadlines.set()
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep_time())
 
     async def _keep_time(self) -> None:
         """Put back what was neither settled nor extended in its time."""
@@ -301,14 +321,11 @@ class RabbitWork:
             if held.ends_at > now:
                 continue
             self._held.pop(token, None)
-            row = held.row
-            row.lapses += 1
+            row = replace(held.row, lapses=held.row.lapses + 1)
             row.note(lease_ran_out(delivery=row.deliveries, owner=row.owner))
-            try:
-                await self._moves.show(held.connection, row, front=True)
-                await self._moves.calls.acknowledge(held.connection, held.message)
-            except QueueUnavailable:
-                continue  # with its connection it goes back by itself
+            sending = self._moves.show(held.connection, row, front=True)
+            with contextlib.suppress(QueueUnavailable):  # it comes back, later
+                await self._send_on(held, sending)
 
     def wake_held(self, task_id: str) -> bool:
         """Have a task woken that is in hand here as soon as it is parked; whether it is."""
