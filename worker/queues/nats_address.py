@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from worker.core.errors import ConfigError
+from worker.queues.brokeraddress import options_of
 
 FORM = (
     "nats://[user:password@ or token@]host[:port][,host[:port]…], or tls:// for TLS (in a password"
     " %23 for #, %2F for /, %40 for @, %2C for a comma)"
 )
-_OPTIONS = ("creds", "prefix", "tls_ca", "tls_cert", "tls_key")
-_PREFIX = re.compile(r"[A-Za-z0-9_-]*")
 _PORT = 4222
 
 
@@ -44,16 +42,7 @@ def address_of(url: str) -> NatsAddress:
         is_whole = False  # what the parser says of it may be a part of the password
     if not is_whole:
         raise ConfigError(f"no address of a NATS server; write {FORM}")
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for name in sorted(set(options) - set(_OPTIONS)):
-        raise ConfigError(
-            f"{name!r} is no option of a {parts.scheme}:// address; there are {', '.join(_OPTIONS)}"
-        )
-    if ("tls_cert" in options) != ("tls_key" in options):
-        raise ConfigError(f"tls_cert and tls_key of a {parts.scheme}:// address belong together")
-    prefix = options.pop("prefix", "")
-    if not _PREFIX.fullmatch(prefix):
-        raise ConfigError("the prefix of a nats:// address: letters, digits, - and _ only")
+    prefix, options = options_of(parts.scheme, parts.query, more=("creds",))
     shown = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name, port in names]
     return NatsAddress(
         servers=tuple(f"{parts.scheme}://{account}{has_account}{each}" for each in shown),

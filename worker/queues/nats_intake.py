@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from worker.core.errors import QueueFull, QueueUnavailable
-from worker.queues.nats_link import Refused
 from worker.queues.nats_names import intake_of, token_of
 from worker.queues.nats_shelf import NatsShelf, unfit_stream
 from worker.queues.nats_streams import Listening
+from worker.queues.ownlink import Refused
 from worker.queues.row_text import task_of
 
 _ID = "Nats-Msg-Id"

@@ -1,8 +1,8 @@
-"""A connection to NATS, in a thread of its own, which no blocked loop stops.
+"""The connection to NATS.
 
 The driver does not reconnect by itself: it would keep what it could not send, and send it after the
-call was told that it failed. Each connection begins with nothing to send, made by the first call
-that needs one. Whatever goes wrong comes out as QueueUnavailable, in its time, without a password.
+call was told that it failed. Whatever goes wrong comes out as QueueUnavailable, in its time, without
+a password.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
 
-from worker.core.errors import ConfigError, QueueUnavailable, WorkerError
+from worker.core.errors import QueueUnavailable, WorkerError
+from worker.queues.brokeraddress import tls_of
 from worker.queues.nats_address import FORM, NatsAddress
-from worker.queues.ownloop import OwnLoop, Unanswered, unless_lost
+from worker.queues.ownlink import OwnLink, Refused
+from worker.queues.ownloop import Unanswered, unless_lost
 
 T = TypeVar("T")
 ANSWER_SECONDS = 5.0  # without an answer so long, the connection is given up
@@ -31,10 +33,6 @@ _NO_ROOM = (10023, 10047, 10077, 10122)  # of the server, of the account, of the
 
 class Conflict(Exception):
     """Somebody else has written the row since it was read."""
-
-
-class Refused(QueueUnavailable):
-    """The server is there, and cannot be used as it is set up."""
 
 
 class _NotSent(QueueUnavailable):
@@ -68,75 +66,16 @@ class Connection:
             self.lost.set_result(None)
 
 
-class NatsLink:
-    """The connection of one process to NATS; its calls may come from any event loop.
-
-    Each use closes once. `on_lost` are called, in the link's thread, when a connection has ended.
-    """
+class NatsLink(OwnLink[Connection]):
+    """The connection of one process to NATS; its calls may come from any event loop."""
 
     def __init__(self, address: NatsAddress, *, answer_seconds: float = ANSWER_SECONDS) -> None:
-        self.where = address.where
-        self.prefix = address.prefix
-        self.on_lost: list[Callable[[], None]] = []
+        super().__init__(
+            "nats", address.where, prefix=address.prefix, answer_seconds=answer_seconds
+        )
         self._address = address
-        self.answer_seconds = answer_seconds
-        self._connection: Connection | None = None
-        self._attempt: asyncio.Task[Connection] | None = None
-        self._uses = 1
-        self._own = OwnLoop("loopworker-nats")
 
-    def __repr__(self) -> str:
-        connection = self._connection
-        state = "open" if connection is not None and connection.lives else "not connected"
-        return f"NatsLink({self.where}, {state})"
-
-    def again(self) -> NatsLink:
-        """Note one use more."""
-        self._uses += 1
-        return self
-
-    # --- from any thread -------------------------------------------------------------------------
-
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something in the link's thread. Cancelled: it is done there all the same."""
-        return await self._own.run(work)
-
-    async def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for something in the link's thread. Cancelled: so is it."""
-        return await self._own.wait(work)
-
-    def check(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something before any event loop runs, and block.
-
-        Raises ConfigError for a server that refuses; one that is out of reach is left alone.
-        """
-        try:
-            self._own.begin(work).result()
-        except Refused as error:
-            self._own.end(self._disconnect())
-            raise ConfigError(str(error)) from error
-        except QueueUnavailable:
-            return
-
-    async def close(self) -> None:
-        """Close the connection and end the thread with the last use."""
-        self._uses -= 1
-        if self._uses > 0 or self._own.is_over:
-            return
-        await asyncio.to_thread(self._own.end, self._disconnect())
-
-    # --- connections -----------------------------------------------------------------------------
-
-    async def connected(self) -> Connection:
-        """The connection, made anew where there is none. Raises QueueUnavailable."""
-        if self._connection is not None and self._connection.lives:
-            return self._connection
-        if self._attempt is None or self._attempt.done():  # one attempt for all who wait
-            self._attempt = asyncio.create_task(self._connect())
-        return await asyncio.shield(self._attempt)
-
-    async def _connect(self) -> Connection:
-        await self._disconnect()
+    async def _open(self) -> Connection:
         connection = Connection(_Client(), asyncio.get_running_loop().create_future())
         options = self._options(connection)
         try:
@@ -146,9 +85,14 @@ class NatsLink:
             connection.end()
             await connection.client.close()
             raise
-        connection.lost.add_done_callback(self._tell_lost)
-        self._connection = connection
         return connection
+
+    async def _end(self, connection: Connection) -> None:
+        try:
+            await connection.client.close()
+        except OSError:
+            pass  # it could not say goodbye
+        connection.end()
 
     def _options(self, connection: Connection) -> dict[str, Any]:
         async def closed() -> None:
@@ -171,7 +115,7 @@ class NatsLink:
             "max_outstanding_pings": 2,
             "closed_cb": closed,
             "error_cb": failed,
-            "tls": _tls_of(self._address),
+            "tls": tls_of(self._address.options) if self._address.is_tls else None,
             "user_credentials": self._address.options.get("creds"),
         }
 
@@ -185,19 +129,6 @@ class NatsLink:
         wrong = unfit((version.major, version.minor), has_jetstream=has_jetstream)
         if wrong:
             raise Refused(f"NATS at {self.where}: {wrong}")
-
-    def _tell_lost(self, _: Any) -> None:
-        for each in list(self.on_lost):
-            each()
-
-    async def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                await connection.client.close()
-            except OSError:
-                pass  # it could not say goodbye
-            connection.end()
 
     async def call(
         self,
@@ -257,15 +188,3 @@ def unfit(version: tuple[int, int], *, has_jetstream: bool) -> str:
     if not has_jetstream:
         return "JetStream is off; start the server with -js, or write jetstream {} in its file"
     return ""
-
-
-def _tls_of(address: NatsAddress) -> ssl.SSLContext | None:
-    if not address.is_tls:
-        return None
-    try:
-        context = ssl.create_default_context(cafile=address.options.get("tls_ca"))
-        if "tls_cert" in address.options:
-            context.load_cert_chain(address.options["tls_cert"], address.options["tls_key"])
-    except OSError as error:  # a wrong certificate is one as well
-        raise Refused(f"tls_ca, tls_cert or tls_key of the nats:// address: {error}") from error
-    return context

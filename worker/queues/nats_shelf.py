@@ -15,9 +15,10 @@ from typing import Any
 
 from worker.core.errors import QueueFull, QueueUnavailable
 from worker.queues.memory_shelf import Row, Shelf
-from worker.queues.nats_link import Conflict, NatsLink, Refused
+from worker.queues.nats_link import Conflict, NatsLink
 from worker.queues.nats_names import HEADER, stream_of, token_of
 from worker.queues.nats_streams import Listening, NatsStreams
+from worker.queues.ownlink import Refused
 from worker.queues.row_text import bare, header_of, row_of
 
 _TRIES = 100

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from worker.core.errors import ConfigError
+from worker.queues.brokeraddress import options_of
 
 FORM = (
     "amqp://[user:password@]host[:port][/vhost], or amqps:// for TLS (in a password or vhost %23 for"
     " #, %2F for /, %40 for @)"
 )
-_OPTIONS = ("prefix", "tls_ca", "tls_cert", "tls_key")
-_PREFIX = re.compile(r"[A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +36,7 @@ def address_of(url: str) -> RabbitAddress:
         is_whole = False  # what the parser says of it may be a part of the password
     if not is_whole or parts.path.count("/") > 1:
         raise ConfigError(f"no address of a RabbitMQ server; write {FORM}")
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for name in sorted(set(options) - set(_OPTIONS)):
-        raise ConfigError(
-            f"{name!r} is no option of an {parts.scheme}:// address; there are {', '.join(_OPTIONS)}"
-        )
-    if ("tls_cert" in options) != ("tls_key" in options):
-        raise ConfigError(f"tls_cert and tls_key of an {parts.scheme}:// address belong together")
-    prefix = options.pop("prefix", "")
-    if not _PREFIX.fullmatch(prefix):
-        raise ConfigError("the prefix of an amqp:// address: letters, digits, - and _ only")
+    prefix, options = options_of(parts.scheme, parts.query)
     # A path of "/" alone is what people write who mean the usual virtual host.
     path = parts.path if parts.path not in ("", "/") else "/%2F"
     return RabbitAddress(

@@ -12,7 +12,8 @@ from aio_pika import exceptions as pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
 from worker.core.errors import QueueUnavailable, WorkerError
-from worker.queues.rabbit_link import Connection, RabbitLink, Refused
+from worker.queues.ownlink import Refused
+from worker.queues.rabbit_link import Connection, RabbitLink
 
 HEADER = "loopworker"
 _NO_MORE_SECONDS = 0.1

@@ -1,15 +1,13 @@
-"""A connection to RabbitMQ, in a thread of its own, which no blocked loop stops.
+"""The connection to RabbitMQ.
 
-Each connection is made by the first call that needs one, and nothing is sent again by itself: what
-was told to have failed does not come later. Whatever goes wrong comes out as QueueUnavailable, in
-its time, without a password.
+Whatever goes wrong comes out as QueueUnavailable, in its time, without a password.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,8 +15,10 @@ import aio_pika
 from aio_pika import exceptions as pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
 
-from worker.core.errors import ConfigError, QueueUnavailable
-from worker.queues.ownloop import OwnLoop, Unanswered, unless_lost
+from worker.core.errors import QueueUnavailable
+from worker.queues.brokeraddress import tls_of
+from worker.queues.ownlink import OwnLink, Refused
+from worker.queues.ownloop import Unanswered, unless_lost
 from worker.queues.rabbit_address import FORM, RabbitAddress
 
 T = TypeVar("T")
@@ -28,10 +28,6 @@ HEARTBEAT_SECONDS = 5  # after three without one, either side gives the other up
 VERSION_MIN = (3, 10)
 QUEUES_SAY_HOW_LONG = (3, 12)
 _USUAL_PATIENCE_SECONDS = 1800.0
-
-
-class Refused(QueueUnavailable):
-    """The server is there, and cannot be used as it is set up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,70 +56,14 @@ class Connection:
             self.lost.set_result(None)
 
 
-class RabbitLink:
-    """The connection of one process to RabbitMQ; its calls may come from any event loop.
-
-    Each use closes once. `on_lost` are called, in the link's thread, when a connection has ended.
-    """
+class RabbitLink(OwnLink[Connection]):
+    """The connection of one process to RabbitMQ; its calls may come from any event loop."""
 
     def __init__(self, address: RabbitAddress, *, answer_seconds: float = ANSWER_SECONDS) -> None:
-        self.where = address.where
-        self.prefix = address.prefix
-        self.answer_seconds = answer_seconds
-        self.on_lost: list[Callable[[], None]] = []
+        super().__init__(
+            "rabbitmq", address.where, prefix=address.prefix, answer_seconds=answer_seconds
+        )
         self._address = address
-        self._connection: Connection | None = None
-        self._attempt: asyncio.Task[Connection] | None = None
-        self._uses = 1
-        self._own = OwnLoop("loopworker-rabbitmq")
-
-    def __repr__(self) -> str:
-        connection = self._connection
-        state = "open" if connection is not None and connection.lives else "not connected"
-        return f"RabbitLink({self.where}, {state})"
-
-    def again(self) -> RabbitLink:
-        """Note one use more."""
-        self._uses += 1
-        return self
-
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something in the link's thread. Cancelled: it is done there all the same."""
-        return await self._own.run(work)
-
-    async def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for something in the link's thread. Cancelled: so is it."""
-        return await self._own.wait(work)
-
-    def check(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something before any event loop runs, and block.
-
-        Raises ConfigError for a server that refuses; one that is out of reach is left alone.
-        """
-        try:
-            self._own.begin(work).result()
-        except Refused as error:
-            self._own.end(self._disconnect())
-            raise ConfigError(str(error)) from error
-        except QueueUnavailable:
-            return
-
-    async def close(self) -> None:
-        """Close the connection and end the thread with the last use."""
-        self._uses -= 1
-        if self._uses > 0 or self._own.is_over:
-            return
-        await asyncio.to_thread(self._own.end, self._disconnect())
-
-    # --- in the link's thread --------------------------------------------------------------------
-
-    async def connected(self) -> Connection:
-        """The connection, made anew where there is none. Raises QueueUnavailable."""
-        if self._connection is not None and self._connection.lives:
-            return self._connection
-        if self._attempt is None or self._attempt.done():  # one attempt for all who wait
-            self._attempt = asyncio.create_task(self._connect())
-        return await asyncio.shield(self._attempt)
 
     async def told(self, connection: Connection, asking: Coroutine[Any, Any, T]) -> T:
         """Wait for an answer for as long as there is a connection, and no longer than its time."""
@@ -138,23 +78,19 @@ class RabbitLink:
             connection.end()
             raise self._unavailable(error) from error
 
-    async def _connect(self) -> Connection:
-        await self._disconnect()
+    async def _open(self) -> Connection:
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            made = await unless_lost(self._open(lost), lost, seconds=3 * self.answer_seconds)
+            return await unless_lost(self._made(lost), lost, seconds=3 * self.answer_seconds)
         except Unanswered as error:
             raise QueueUnavailable(f"RabbitMQ at {self.where}: {error}") from None
         except pika.CONNECTION_EXCEPTIONS as error:
             raise self._unavailable(error) from error
-        made.lost.add_done_callback(self._tell_lost)
-        self._connection = made
-        return made
 
-    async def _open(self, lost: asyncio.Future[None]) -> Connection:
+    async def _made(self, lost: asyncio.Future[None]) -> Connection:
         connection = await aio_pika.connect(
             f"{self._address.url}?heartbeat={HEARTBEAT_SECONDS}",
-            ssl_context=_tls_of(self._address),
+            ssl_context=tls_of(self._address.options) if self._address.is_tls else None,
             timeout=self.answer_seconds,
             client_properties={"connection_name": "loopworker"},
         )
@@ -172,19 +108,13 @@ class RabbitLink:
             each.close_callbacks.add(made.end)
         return made
 
-    async def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.end()
-            try:
-                async with asyncio.timeout(self.answer_seconds):
-                    await connection.pika.close()
-            except (TimeoutError, *pika.CONNECTION_EXCEPTIONS):
-                return  # it could not say goodbye
-
-    def _tell_lost(self, _: Any) -> None:
-        for each in list(self.on_lost):
-            each()
+    async def _end(self, connection: Connection) -> None:
+        connection.end()
+        try:
+            async with asyncio.timeout(self.answer_seconds):
+                await connection.pika.close()
+        except (TimeoutError, *pika.CONNECTION_EXCEPTIONS):
+            return  # it could not say goodbye
 
     def _unavailable(self, error: BaseException) -> QueueUnavailable:
         if isinstance(error, Refused):
@@ -234,15 +164,3 @@ def version_of(connection: Any) -> tuple[int, ...]:
     """The version of a server, as far as it is made of numbers."""
     said = str(connection.transport.connection.server_properties.get("version", ""))
     return tuple(int(part) for part in said.split(".")[:2] if part.isdigit())
-
-
-def _tls_of(address: RabbitAddress) -> ssl.SSLContext | None:
-    if not address.is_tls:
-        return None
-    try:
-        context = ssl.create_default_context(cafile=address.options.get("tls_ca"))
-        if "tls_cert" in address.options:
-            context.load_cert_chain(address.options["tls_cert"], address.options["tls_key"])
-    except OSError as error:  # a wrong certificate is one as well
-        raise Refused(f"tls_ca, tls_cert or tls_key of the amqps:// address: {error}") from error
-    return context
