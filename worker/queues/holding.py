@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol, TypeVar
 
-from worker.core.errors import LeaseLost
+from worker.awaiting import kept
+from worker.core.errors import LeaseLost, QueueUnavailable
 from worker.queues.port import Lease
+
+HAND_BACK_SECONDS = 5.0  # for the leases of a queue that closes
+
+
+class Found(Protocol):
+    """What one look for tasks has brought."""
+
+    @property
+    def leases(self) -> list[Lease]:
+        """What was leased."""
+        ...
+
+
+F = TypeVar("F", bound=Found)
+
+
+class Nack(Protocol):
+    """The `nack` of a queue."""
+
+    def __call__(
+        self, lease: Lease, *, delay_seconds: float, counted: bool, reason: str
+    ) -> Coroutine[Any, Any, None]:
+        """Hand a lease back."""
+        ...
 
 
 class Holding:
     """The unsettled leases of a queue object, and its listeners. Only for its own event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, nack: Nack) -> None:
+        self._nack = nack
         self._leases: dict[str, Lease] = {}
         self._listeners: list[Callable[[str], None]] = []
+        self._looks: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -36,6 +66,35 @@ class Holding:
         leases = list(self._leases.values())
         self._leases.clear()
         return leases
+
+    async def look(self, looking: Coroutine[Any, Any, F]) -> F:
+        """Look for tasks once. Cancelled: what it leases is handed back before that is told."""
+        task = asyncio.create_task(looking)
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+        return await kept(task, undo=lambda found: self._back(found.leases, "claim cancelled"))
+
+    async def end(self) -> None:
+        """Hand everything back, also what looks under way still bring.
+
+        A server that is out of reach gets none back: the leases run out by themselves.
+        """
+        if self._looks:
+            await asyncio.wait(self._looks)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HAND_BACK_SECONDS):
+                await self._back(self.take_all(), "handed back")
+
+    async def _back(self, leases: Iterable[Lease], reason: str) -> None:
+        """Hand back uncounted; a lost lease needs none, and a server out of reach gets none."""
+        back = [
+            self._nack(lease, delay_seconds=0, counted=False, reason=reason) for lease in leases
+        ]
+        for outcome in await asyncio.gather(*back, return_exceptions=True):
+            if isinstance(outcome, BaseException) and not isinstance(
+                outcome, LeaseLost | QueueUnavailable
+            ):
+                raise outcome
 
     def listen(self, told: Callable[[str], None]) -> None:
         """Have somebody told of each task that a claim gives up."""

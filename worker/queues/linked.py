@@ -6,30 +6,19 @@ for tasks, leases in hand, and handing them back.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from worker.awaiting import kept
-from worker.core.errors import QueueUnavailable
-from worker.queues.holding import Holding
-from worker.queues.port import Lease, Place, Ticket
+from worker.queues.holding import Found, Holding
+from worker.queues.port import DeadLetter, Depth, Lease, Place, Ticket
 from worker.queues.reasons import readable
-
-HAND_BACK_SECONDS = 5.0  # for the leases of a queue that closes
 
 T = TypeVar("T")
 
 
-class Claimed(Protocol):
+class Claimed(Found, Protocol):
     """What one look for tasks has brought: leases, and the ids of those that it gave up."""
-
-    @property
-    def leases(self) -> list[Lease]:
-        """What was leased."""
-        ...
 
     @property
     def dead(self) -> list[str]:
@@ -92,21 +81,36 @@ class Work(Protocol[C]):
         ...
 
 
+class Look(Protocol):
+    """Questions about one queue, and to its dead letters, in the thread of the link."""
+
+    async def dead(self, limit: int) -> Sequence[DeadLetter]:
+        """The newest dead letters first."""
+        ...
+
+    async def redrive(self, task_id: str) -> bool:
+        """Put a dead letter back."""
+        ...
+
+    async def place(self, task_id: str) -> Place | None:
+        """Where a task is, and why."""
+        ...
+
+    async def depth(self) -> Depth:
+        """Tasks by state."""
+        ...
+
+
 class LinkedQueue(Generic[C]):
     """The part of a queue that is the same on every such engine; see the port."""
 
     name: str
 
-    def __init__(self, link: Link, work: Work[C]) -> None:
-        self._uses, self._does = link, work
-        self._held = Holding()
-        self._claims: set[asyncio.Task[Any]] = set()
+    def __init__(self, link: Link, work: Work[C], look: Look) -> None:
+        self._uses, self._does, self._tells = link, work, look
+        self._held = Holding(self.nack)
         self._siblings: list[LinkedQueue[C]] = []
         self._closed = False
-
-    async def place(self, task_id: str) -> Place | None:
-        """See the port; to be given by the engine."""
-        raise NotImplementedError
 
     async def put(self, ticket: Ticket) -> bool:
         """See the port: add a task; False when its id is known."""
@@ -121,8 +125,7 @@ class LinkedQueue(Generic[C]):
         """
         give_up_at = time.monotonic() + wait_seconds
         while True:
-            claiming = self._keep(self._ask(readable(owner), lease_seconds, limit))
-            claimed = await kept(claiming, undo=self._undo_claim)
+            claimed = await self._held.look(self._ask(readable(owner), lease_seconds, limit))
             left = give_up_at - time.monotonic()
             if claimed.leases or left <= 0:
                 return claimed.leases
@@ -156,6 +159,22 @@ class LinkedQueue(Generic[C]):
         """See the port: tell of the tasks that claims give up."""
         self._held.listen(told)
 
+    async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
+        """See the port: the newest dead letters first."""
+        return await self._uses.run(self._tells.dead(limit))
+
+    async def redrive(self, task_id: str) -> bool:
+        """See the port: put a dead letter back."""
+        return await self._uses.run(self._tells.redrive(readable(task_id)))
+
+    async def place(self, task_id: str) -> Place | None:
+        """See the port: where a task is, and why."""
+        return await self._uses.run(self._tells.place(readable(task_id)))
+
+    async def depth(self) -> Depth:
+        """See the port: tasks by state."""
+        return await self._uses.run(self._tells.depth())
+
     async def state(self, task_id: str) -> str | None:
         """See the port: where a task is."""
         place = await self.place(task_id)
@@ -168,12 +187,7 @@ class LinkedQueue(Generic[C]):
         self._closed = True
         for sibling in self._siblings:
             await sibling.close()
-        if self._claims:
-            await asyncio.wait(self._claims)
-        # A server that is out of reach gets none back: the leases run out by themselves.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HAND_BACK_SECONDS):
-                await self._hand_back(self._held.take_all(), "handed back")
+        await self._held.end()
         await self._uses.run(self._does.close())
         await self._uses.close()
 
@@ -187,27 +201,3 @@ class LinkedQueue(Generic[C]):
         if not await self._uses.run(work):
             raise self._held.lost(lease)
         self._held.let_go(lease)
-
-    async def _undo_claim(self, claimed: C) -> None:
-        await self._hand_back(claimed.leases, "claim cancelled")
-
-    async def _hand_back(self, leases: Sequence[Lease], reason: str) -> None:
-        """Hand back uncounted; a lost lease needs none, and a server out of reach gets none."""
-        back = [
-            self._does.nack(lease, delay_seconds=0, counted=False, reason=reason)
-            for lease in leases
-        ]
-        for lease in leases:
-            self._held.let_go(lease)
-        outcomes = await asyncio.gather(
-            *[self._uses.run(each) for each in back], return_exceptions=True
-        )
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException) and not isinstance(outcome, QueueUnavailable):
-                raise outcome
-
-    def _keep(self, work: Coroutine[Any, Any, C]) -> asyncio.Task[C]:
-        task = asyncio.create_task(work)
-        self._claims.add(task)
-        task.add_done_callback(self._claims.discard)
-        return task

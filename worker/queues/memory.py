@@ -75,7 +75,7 @@ class MemoryQueue:
         self.max_deliveries = max_deliveries
         self.depth_max = depth_max
         self._shelf = self.broker.shelves.setdefault(name, Shelf())
-        self._held = Holding()
+        self._held = Holding(self.nack)
         self._siblings: list[MemoryQueue] = []
 
     def __repr__(self) -> str:
@@ -290,11 +290,7 @@ class MemoryQueue:
         """See the port: hand unsettled leases back uncounted."""
         for sibling in self._siblings:
             await sibling.close()
-        for lease in self._held.take_all():
-            try:
-                await self.nack(lease, delay_seconds=0, counted=False, reason="handed back")
-            except (LeaseLost, QueueUnavailable):
-                continue  # somebody else may have the task by now: it runs out, or stays theirs
+        await self._held.end()
 
     def _now(self) -> float:
         if self.broker.outage:

@@ -6,7 +6,7 @@ has read an older one. So nothing of the contract is missing here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from worker.queues.linked import LinkedQueue
 from worker.queues.nats_link import NatsLink
@@ -15,13 +15,8 @@ from worker.queues.nats_work import Claimed, NatsWork
 from worker.queues.port import (
     MAX_DELIVERIES,
     Capabilities,
-    DeadLetter,
-    Depth,
-    Place,
 )
 from worker.queues.reasons import readable
-
-HAND_BACK_SECONDS = 5.0  # for the leases of a queue that closes
 
 
 class NatsQueue(LinkedQueue[Claimed]):
@@ -47,7 +42,7 @@ class NatsQueue(LinkedQueue[Claimed]):
         self._shift = shift
         self._shelf = NatsShelf(link, name, shift)
         self._work = NatsWork(self._shelf, max_deliveries=max_deliveries, depth_max=depth_max)
-        super().__init__(link, self._work)
+        super().__init__(link, self._work, self._work)
 
     def __repr__(self) -> str:
         return f"NatsQueue({self.name!r}, {len(self._held)} leases held, {self._link!r})"
@@ -60,14 +55,6 @@ class NatsQueue(LinkedQueue[Claimed]):
         """
         self._link.check(self._shelf.sync())
 
-    async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
-        """See the port: the newest dead letters first."""
-        return await self._link.run(self._work.dead(limit))
-
-    async def redrive(self, task_id: str) -> bool:
-        """See the port: put a dead letter back."""
-        return await self._link.run(self._work.redrive(readable(task_id)))
-
     async def cancel(self, task_id: str) -> bool:
         """See the port: remove a waiting task."""
         return await self._link.run(self._work.cancel(readable(task_id)))
@@ -76,17 +63,9 @@ class NatsQueue(LinkedQueue[Claimed]):
         """See the port: make a parked task ready; here it is found by its id."""
         return await self._link.run(self._work.wake(readable(task_id), afresh))
 
-    async def place(self, task_id: str) -> Place | None:
-        """See the port: where a task is, and why."""
-        return await self._link.run(self._work.place(readable(task_id)))
-
     async def body(self, task_id: str) -> bytes | None:
         """See the port: what was put."""
         return await self._link.run(self._work.body(readable(task_id)))
-
-    async def depth(self) -> Depth:
-        """See the port: tasks by state."""
-        return await self._link.run(self._work.depth())
 
     async def prune(self, *, older_than_seconds: float) -> int:
         """See the port: forget settled tasks."""

@@ -11,13 +11,12 @@ the epoch, for a later start) may be given as well. The clock is the server's.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from worker.awaiting import Bell, kept
-from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
+from worker.awaiting import Bell
+from worker.core.errors import QueueFull
 from worker.postgres.bells import Bells
 from worker.postgres.link import PostgresLink
 from worker.postgres.text import storable
@@ -35,9 +34,7 @@ from worker.queues.port import (
 from worker.queues.room import Room
 from worker.queues.rows import NEVER, Claimed, lease_key, lease_of, place_of
 
-T = TypeVar("T")
 PRUNE_BATCH = 500  # rows in one transaction, so that it stays short
-HAND_BACK_SECONDS = 5.0  # for the leases of a queue that closes
 
 
 class PostgresQueue:
@@ -65,10 +62,9 @@ class PostgresQueue:
         self._bells = bells or Bells(link)
         self._owns_bells = bells is None
         self._room = Room(name, depth_max) if depth_max is not None else None
-        self._held = Holding()
+        self._held = Holding(self.nack)
         self._counting = asyncio.Lock()
-        self._puts: set[asyncio.Future[Any]] = set()
-        self._claims: set[asyncio.Future[Any]] = set()
+        self._puts: set[asyncio.Task[int]] = set()
         self._siblings: list[PostgresQueue] = []
         self._closed = False
 
@@ -89,9 +85,7 @@ class PostgresQueue:
             "not_before": ticket.not_before,
         }
         putting = self._link.count(sql.PUT, values, full=QueueFull)
-        added = await (
-            putting if self._room is None else asyncio.shield(self._keep(self._puts, putting))
-        )
+        added = await (putting if self._room is None else self._seen(putting))
         if added:
             self._bells.ring(self.name)
         return bool(added)
@@ -105,13 +99,14 @@ class PostgresQueue:
         """
         give_up_at = time.monotonic() + wait_seconds
         wish = (storable(owner), lease_seconds, limit)
-        leases = (await self._claim_once(wish)).leases
+        leases = (await self._held.look(self._ask(wish))).leases
         while not leases and (left := give_up_at - time.monotonic()) > 0:
             bell = self._bells.listen(self.name)
             try:
-                leases, due_in, _, _ = await self._claim_once(wish)
+                found = await self._held.look(self._ask(wish))
+                leases = found.leases
                 if not leases:
-                    await self._wait(bell, min(left, due_in))
+                    await self._wait(bell, min(left, found.due_in))
             finally:
                 bell.put_away()
         return leases
@@ -241,12 +236,7 @@ class PostgresQueue:
         self._closed = True
         for sibling in self._siblings:
             await sibling.close()
-        if self._claims:
-            await asyncio.wait(self._claims)
-        # A server that is out of reach gets none back: the leases run out by themselves.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HAND_BACK_SECONDS):
-                await self._hand_back(self._held.take_all(), "handed back")
+        await self._held.end()
         if self._owns_bells:
             await self._bells.close()
         await self._link.close()
@@ -268,17 +258,18 @@ class PostgresQueue:
             room.left -= 1
             return True
 
+    async def _seen(self, putting: Coroutine[Any, Any, int]) -> int:
+        """Put, in such a way that whoever counts the tasks waits for it."""
+        task = asyncio.create_task(putting)
+        self._puts.add(task)
+        task.add_done_callback(self._puts.discard)
+        return await asyncio.shield(task)
+
     async def _settle(self, statement: str, lease: Lease, values: Mapping[str, Any]) -> None:
         number, token = lease_key(lease)
         if not await self._link.count(statement, {**values, "number": number, "token": token}):
             raise self._held.lost(lease)
         self._held.let_go(lease)
-
-    async def _claim_once(self, wish: Any) -> Claimed:
-        claimed: Claimed = await kept(
-            self._keep(self._claims, self._ask(wish)), undo=self._undo_claim
-        )
-        return claimed
 
     async def _ask(self, wish: Any) -> Claimed:
         owner, lease_seconds, limit = wish
@@ -305,26 +296,6 @@ class PostgresQueue:
             return Claimed(leases, 0.0, 0, dead)
         [(due_in,)] = await self._link.rows(sql.NEXT_DUE, {"queue": self.name})
         return Claimed(leases, NEVER if due_in is None else due_in, 0, dead)
-
-    async def _undo_claim(self, claimed: Claimed) -> None:
-        await self._hand_back(claimed.leases, "claim cancelled")
-
-    async def _hand_back(self, leases: Sequence[Lease], reason: str) -> None:
-        """Hand back uncounted; a lost lease needs none, and a server out of reach gets none."""
-        back = [self.nack(lease, delay_seconds=0, counted=False, reason=reason) for lease in leases]
-        for outcome in await asyncio.gather(*back, return_exceptions=True):
-            if isinstance(outcome, BaseException) and not isinstance(
-                outcome, LeaseLost | QueueUnavailable
-            ):
-                raise outcome
-
-    def _keep(
-        self, under_way: set[asyncio.Future[Any]], work: Coroutine[Any, Any, T]
-    ) -> asyncio.Future[T]:
-        task = asyncio.create_task(work)
-        under_way.add(task)
-        task.add_done_callback(under_way.discard)
-        return task
 
     async def _wait(self, bell: Bell, seconds: float) -> None:
         # Due but not ours to lock just now: somebody else is at it, so a moment later.

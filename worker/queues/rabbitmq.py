@@ -6,23 +6,18 @@ What RabbitMQ cannot do stands in the capabilities, and the journal makes up for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from worker.queues.linked import LinkedQueue
 from worker.queues.port import (
     MAX_DELIVERIES,
     Capabilities,
-    DeadLetter,
-    Depth,
-    Place,
 )
 from worker.queues.rabbit_link import RabbitLink
 from worker.queues.rabbit_look import RabbitLook
 from worker.queues.rabbit_moves import RabbitMoves
 from worker.queues.rabbit_work import Claimed, RabbitWork
 from worker.queues.reasons import readable
-
-HAND_BACK_SECONDS = 5.0  # for the leases of a queue that closes
 
 
 class RabbitQueue(LinkedQueue[Claimed]):
@@ -51,7 +46,7 @@ class RabbitQueue(LinkedQueue[Claimed]):
             self._moves, max_deliveries=max_deliveries, depth_max=depth_max, shift=shift
         )
         self._look = RabbitLook(self._moves, self._work)
-        super().__init__(link, self._work)
+        super().__init__(link, self._work, self._look)
 
     def __repr__(self) -> str:
         return f"RabbitQueue({self.name!r}, {len(self._held)} leases held, {self._link!r})"
@@ -64,14 +59,6 @@ class RabbitQueue(LinkedQueue[Claimed]):
         """
         self._link.check(self._moves.opened())
 
-    async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
-        """See the port: the newest dead letters first."""
-        return await self._link.run(self._look.dead(limit))
-
-    async def redrive(self, task_id: str) -> bool:
-        """See the port: put a dead letter back."""
-        return await self._link.run(self._look.redrive(readable(task_id)))
-
     async def cancel(self, task_id: str) -> bool:
         """See the port: a waiting task cannot be found here, and ends when it is claimed."""
         return False
@@ -80,17 +67,9 @@ class RabbitQueue(LinkedQueue[Claimed]):
         """See the port: here a second ticket is put beside the parked one."""
         return await self._link.run(self._look.wake(readable(task_id), afresh, body))
 
-    async def place(self, task_id: str) -> Place | None:
-        """See the port: where a task is, and why."""
-        return await self._link.run(self._look.place(readable(task_id)))
-
     async def body(self, task_id: str) -> bytes | None:
         """See the port: it cannot be looked for here."""
         return None
-
-    async def depth(self) -> Depth:
-        """See the port: tasks by state."""
-        return await self._link.run(self._look.depth())
 
     async def prune(self, *, older_than_seconds: float) -> int:
         """See the port: what is settled is forgotten here at once."""

@@ -14,15 +14,12 @@ The clock is the server's. What a task survives is the server's to say: its `app
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from worker.awaiting import kept
-from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
+from worker.core.errors import QueueFull
 from worker.queues import redis_scripts as lua
 from worker.queues.holding import Holding
 from worker.queues.places import place_from
@@ -39,7 +36,14 @@ from worker.queues.reasons import readable
 from worker.redislink import RedisLink, Script
 
 NEVER = float("inf")
-HAND_BACK_SECONDS = 5.0  # for the leases of a queue that closes
+
+
+class Looked(NamedTuple):
+    """What one look for tasks found: leases, or how long until one may be due; what the bell said."""
+
+    leases: list[Lease]
+    due_in: float
+    bell: str
 
 
 class RedisQueue:
@@ -65,8 +69,7 @@ class RedisQueue:
         self._link = link
         stream = link.settings.prefix + name
         self.keys = (stream, "{" + stream + "}")  # the stream, and what all other keys begin with
-        self._held = Holding()
-        self._claims: set[asyncio.Task[Any]] = set()
+        self._held = Holding(self.nack)
         self._siblings: list[RedisQueue] = []
         self._closed = False
 
@@ -93,7 +96,7 @@ class RedisQueue:
         give_up_at = time.monotonic() + wait_seconds
         wish = (readable(owner), lease_seconds, limit)
         while True:
-            leases, due_in, bell = await self._claim_once(wish)
+            leases, due_in, bell = await self._held.look(self._ask(wish))
             left = give_up_at - time.monotonic()
             if leases or left <= 0:
                 return leases
@@ -204,12 +207,7 @@ class RedisQueue:
         self._closed = True
         for sibling in self._siblings:
             await sibling.close()
-        if self._claims:
-            await asyncio.wait(self._claims)
-        # A server that is out of reach gets none back: the leases run out by themselves.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HAND_BACK_SECONDS):
-                await self._hand_back(self._held.take_all(), "handed back")
+        await self._held.end()
         await self._link.close()
 
     async def _settle(self, script: Script, lease: Lease, *values: Any) -> None:
@@ -217,38 +215,14 @@ class RedisQueue:
             raise self._held.lost(lease)
         self._held.let_go(lease)
 
-    async def _claim_once(self, wish: Any) -> tuple[list[Lease], float, str]:
-        """Look for tasks once: leases, how long until one may be due, what the bell said."""
-        claiming = self._keep(self._ask(wish))
-        found: tuple[list[Lease], float, str] = await kept(claiming, undo=self._undo_claim)
-        return found
-
-    async def _ask(self, wish: Any) -> tuple[list[Lease], float, str]:
+    async def _ask(self, wish: Any) -> Looked:
         expires_at = time.monotonic() + wish[1]
         values = (*wish, self.max_deliveries)
         rows, dead, due_in, bell = await self._link.run(lua.CLAIM, self.keys, *values)
         leases = [_lease_of(row, expires_at) for row in rows]
         self._held.take(leases)
         self._held.tell_dead(map(_text, dead))
-        return leases, float(due_in) if due_in else NEVER, bell.decode()
-
-    async def _undo_claim(self, claimed: tuple[list[Lease], float, str]) -> None:
-        await self._hand_back(claimed[0], "claim cancelled")
-
-    async def _hand_back(self, leases: Sequence[Lease], reason: str) -> None:
-        """Hand back uncounted; a lost lease needs none, and a server out of reach gets none."""
-        back = [self.nack(lease, delay_seconds=0, counted=False, reason=reason) for lease in leases]
-        for outcome in await asyncio.gather(*back, return_exceptions=True):
-            if isinstance(outcome, BaseException) and not isinstance(
-                outcome, LeaseLost | QueueUnavailable
-            ):
-                raise outcome
-
-    def _keep(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
-        self._claims.add(task)
-        task.add_done_callback(self._claims.discard)
-        return task
+        return Looked(leases, float(due_in) if due_in else NEVER, bell.decode())
 
 
 def _lease_of(row: Sequence[bytes], expires_at: float) -> Lease:

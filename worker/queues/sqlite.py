@@ -67,7 +67,7 @@ class SqliteQueue:
         self.depth_max = depth_max
         self._file = file
         self._clock = clock or GuardedClock()
-        self._held = Holding()
+        self._held = Holding(self.nack)
         self._siblings: list[SqliteQueue] = []
         self._closed = False
         self._rows = Rows(
