@@ -223,9 +223,7 @@ class Worker:
             queue = await asyncio.to_thread(
                 open_queue,
                 settings.queue_url,
-                name=settings.queue.name,
-                max_deliveries=settings.queue.max_deliveries,
-                depth_max=settings.queue.depth_max,
+                **settings.queue_options(),
             )
         self.queue = TelledQueue(queue, self.telemetry)
         stack.push_async_callback(self.queue.close)

@@ -18,6 +18,7 @@ from worker.consuming.delivery import DeliveryDesk, DeliveryOptions
 from worker.consuming.heartbeat import HeartbeatOptions
 from worker.consuming.housekeeping import Housekeeper
 from worker.core.opening import Opening
+from worker.core.sharding import shard_name
 from worker.core.task import Task
 from worker.guard.fleet import Fleet
 from worker.guard.guards import Guards
@@ -26,7 +27,7 @@ from worker.intake import check_cost
 from worker.model.port import Model
 from worker.observability import Observability, breakers_measured, own_version, slots_measured
 from worker.outbound.fetch import fetch_guarded
-from worker.queues.port import Queue
+from worker.queues.told import TelledQueue
 from worker.registry import Registry
 from worker.running.calls import CallerOptions, ToolCaller
 from worker.running.handoffs import HandoffRules, rules_of
@@ -118,13 +119,18 @@ def prepare_metrics(
     seen.metrics.prepare(
         tools=tools,
         breakers=[guard.name for guard in guards.all()],
-        queues=[settings.queue.name],
+        queues=[shard_name(settings.queue.name, each) for each in _measured(settings)],
         models=models,
         targets=[*(("tool", name) for name in tools), *(("model", name) for _, name in models)],
         fallbacks=endpoints.fallback_pairs(model),
     )
     seen.metrics.add_reader(breakers_measured(guards))
     seen.metrics.add_reader(slots_measured(settings.concurrency, in_use))
+
+
+def _measured(settings: Settings) -> list[int]:
+    """The shards that this worker measures; its calls are counted under the name of the first."""
+    return sorted({0, *settings.sharding().read})
 
 
 def build_tool_client(settings: Settings, seen: Observability) -> HttpClient:
@@ -256,7 +262,7 @@ def build_working(
     runner: Runner,
     registry: Registry,
     guards: Guards,
-    queue: Queue,
+    queue: TelledQueue,
     store: Store,
     seen: Observability,
 ) -> Working:
@@ -302,6 +308,8 @@ def build_working(
         worker=worker_name(),
         clock=time.monotonic,
         wall=time.time,
+        parts=queue.parts,
+        others=queue.others,
     )
     return Working(runner, desk, consumer, housekeeper, build_fleet(settings, guards, store))
 

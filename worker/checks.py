@@ -39,6 +39,7 @@ def check(settings: Settings) -> None:
     if settings.model_url:
         check_url(settings.model_url, what="LOOPWORKER_MODEL_URL")
     settings.stand_ins()
+    _check_shards(settings)
     _check_guard(settings.guard)
     _check_steps(settings)
     for name, server in settings.mcp.items():
@@ -67,6 +68,24 @@ def unused_guards(settings: Settings, tools: Iterable[tuple[str, str]]) -> list[
         for name in settings.guards
         if name not in known and name.partition(".")[0] not in settings.mcp
     ]
+
+
+def _check_shards(settings: Settings) -> None:
+    per_shard = "{shard}" in settings.queue_url
+    _require(
+        not per_shard or settings.store_url is not None,
+        "LOOPWORKER_STORE_URL: must be set, for LOOPWORKER_QUEUE_URL names a server for each shard"
+        " and all workers need one store",
+    )
+    _require(
+        "{shard}" not in (settings.store_url or ""),
+        "LOOPWORKER_STORE_URL: there is one store for all shards; leave {shard} out",
+    )
+    _require(
+        not per_shard or settings.queue_shards > 1 or bool(settings.queue_shard_set),
+        "LOOPWORKER_QUEUE_URL: {shard} stands for the number of a shard, and LOOPWORKER_QUEUE_SHARDS"
+        " is 1; set it to the number of servers",
+    )
 
 
 def _check_guard(guard: GuardSettings) -> None:

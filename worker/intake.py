@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from worker.core.errors import TaskInvalid
+from worker.core.sharding import is_part_of
 from worker.core.task import Task
 from worker.core.wireformat import task_from_wire
 
@@ -57,7 +58,7 @@ def check_reply_to(task: Task, *, queue: str) -> None:
         raise TaskInvalid(
             f"reply_to: {name[:40]!r} is no queue name (letters, digits, . _ -)", field="reply_to"
         )
-    if name == queue:
+    if is_part_of(name, queue):
         raise TaskInvalid(f"reply_to: {name!r} is the queue of the tasks", field="reply_to")
 
 

@@ -7,14 +7,15 @@ decorator says, then the default. `loopworker config` prints where each value ca
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from worker.core.history import BYTES_OF_TOKEN
 from worker.core.limits import Limits
 from worker.core.prices import PriceList
 from worker.core.sessionbounds import SessionOptions, TurnBounds
+from worker.core.sharding import SHARDS_MAX, Sharding, read_shard_set
 from worker.core.steps import StepPolicy, read_policy
 from worker.fallbacksettings import FallbackModel, FallbackSettings, First, read_fallbacks
 from worker.guardsettings import GuardOverride, GuardSettings
@@ -24,6 +25,14 @@ from worker.mcpsettings import McpServerSettings, ServerName
 from worker.section import Key, Line, Names, Seconds, Section
 from worker.sessionsettings import SessionSettings
 from worker.waitingsettings import WaitingSettings
+
+
+def _shard_set(text: str) -> str:
+    read_shard_set(text)
+    return text
+
+
+ShardSet = Annotated[str, AfterValidator(_shard_set)]
 
 
 class QueueSettings(Section):
@@ -173,6 +182,15 @@ class Settings(Section):
         (), description="Per million tokens: MODEL=PROMPT/COMPLETION[/CACHED], MODEL*=…, *=told."
     )
     queue: QueueSettings = Field(default_factory=QueueSettings)
+    queue_shard_by: Literal["session", "tenant"] = Field(
+        "session", description="What stays together in one shard: a session, or a whole tenant."
+    )
+    queue_shard_set: ShardSet = Field(
+        "", description="Shards that this worker reads, such as 0-3,7; empty: all of them."
+    )
+    queue_shards: int = Field(
+        1, ge=1, le=SHARDS_MAX, description="Queues that the named one is split into."
+    )
     queue_url: Line = Field("sqlite:///loopworker.db", description="Where tasks wait.")
     retention: Seconds = Field(
         604_800.0, ge=0, description="How long finished runs and results are kept."
@@ -204,6 +222,20 @@ class Settings(Section):
     def loop_stuck_seconds(self) -> float:
         """Silence of the event loop that counts as stuck: the lease unless set (decisions.md 10)."""
         return self.worker.loop_stuck_seconds or self.queue.lease_seconds
+
+    def queue_options(self) -> dict[str, Any]:
+        """The limits and the split of the queue, as `open_queue` takes them."""
+        return {
+            "name": self.queue.name,
+            "max_deliveries": self.queue.max_deliveries,
+            "depth_max": self.queue.depth_max,
+            "sharding": self.sharding(),
+        }
+
+    def sharding(self) -> Sharding:
+        """How the queue is split."""
+        only = read_shard_set(self.queue_shard_set)
+        return Sharding(self.queue_shards, self.queue_shard_by, only)
 
     def guard_with_room(self) -> GuardSettings:
         """The guard settings with room for what this worker itself lets in.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.servers.natsserver import nats_server
 from tests.servers.postgresserver import PostgresServer, postgres_server
 from tests.servers.proxy import Proxy
 from tests.servers.redisserver import redis_server
@@ -27,3 +28,12 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server for the whole session."""
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def nats_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A NATS server for the whole session, behind a proxy."""
+    with nats_server(tmp_path_factory.mktemp("nats")) as server:
+        proxy = Proxy(server.port)
+        yield proxy
+        proxy.close()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.servers.natsserver import nats_server, own_url
+from tests.servers.natsserver import own_url
 from tests.servers.proxy import Proxy
 from worker.queues.nats import NatsQueue
 from worker.queues.nats_address import address_of
@@ -15,15 +15,6 @@ from worker.queues.nats_link import NatsLink
 from worker.testing.queue_suite import QueueAgeing, QueueSuite
 
 pytestmark = pytest.mark.system
-
-
-@pytest.fixture(scope="module")
-def nats_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    """A server behind a proxy."""
-    with nats_server(tmp_path_factory.mktemp("nats")) as server:
-        proxy = Proxy(server.port)
-        yield proxy
-        proxy.close()
 
 
 class NatsHarness:

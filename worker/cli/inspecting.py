@@ -14,6 +14,7 @@ from worker.cli.lasting import check_lasting
 from worker.cli.modelcheck import check_models
 from worker.cli.output import Paint, one_line, print_json, print_table, tell
 from worker.cli.reaching import check_servers
+from worker.cli.shardcheck import check_shards
 
 if TYPE_CHECKING:
     from worker.registry import Tool
@@ -178,6 +179,7 @@ async def _moving(settings: Settings, *, probe: bool) -> list[Finding]:
         "store": _store,
     }
     findings = [await checked(what, check(settings)) for what, check in checks.items()]
+    findings += await check_shards(settings)
     findings += await check_lasting(settings)
     findings += await check_servers(settings)
     return findings + await check_models(settings, probe=probe)
@@ -187,7 +189,7 @@ async def _queue(settings: Settings) -> Finding:
     from worker.configuration import masked
     from worker.queues import open_queue
 
-    queue = await asyncio.to_thread(open_queue, settings.queue_url, name=settings.queue.name)
+    queue = await asyncio.to_thread(open_queue, settings.queue_url, **settings.queue_options())
     try:
         depth = await queue.depth()
     finally:

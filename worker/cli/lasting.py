@@ -14,16 +14,21 @@ async def check_lasting(settings: Settings) -> list[Finding]:
     """Ask each Redis server in the settings what its crash would cost, and RabbitMQ for how long it
     leaves a task in work; silence is no finding.
     """
-    places = {"queue": settings.queue_url, "store": settings.store_url or settings.queue_url}
+    from worker.queues import server_urls
+
+    queues = server_urls(settings.queue_url, settings.sharding())
+    places = [("queue", url) for url in queues]
+    places.append(("store", settings.store_url or settings.queue_url))
     asked: dict[str, str] = {}
-    for what, url in places.items():
+    for what, url in places:
         if url.partition(":")[0].lower() in ("redis", "rediss"):
             asked[url] = f"{asked[url]} and {what}" if url in asked else what
     found = [
         await checked(what.partition(" ")[0], _lasting(what, url)) for url, what in asked.items()
     ]
-    if settings.queue_url.partition(":")[0].lower() in ("amqp", "amqps"):
-        found.append(await checked("queue", _patience(settings)))
+    for url in queues:
+        if url.partition(":")[0].lower() in ("amqp", "amqps"):
+            found.append(await checked("queue", _patience(url, settings.deadline)))
     # One that cannot be reached, or is set up wrong, has been told of by the checks before.
     return [each for each in found if each.is_odd]
 
@@ -42,15 +47,15 @@ async def _lasting(what: str, url: str) -> Finding:
     return Finding(what.partition(" ")[0], text, is_odd=bool(frailty))
 
 
-async def _patience(settings: Settings) -> Finding:
+async def _patience(url: str, deadline: float) -> Finding:
     from worker.configuration import masked
     from worker.queues.rabbit_address import address_of
     from worker.queues.rabbit_link import RabbitLink, impatient
 
-    link = RabbitLink(address_of(settings.queue_url))
+    link = RabbitLink(address_of(url))
     try:
         connection = await link.run(link.connected())
     finally:
         await link.close()
-    said = impatient(connection.version, longest_seconds=settings.deadline)
-    return Finding("queue", f"{masked(settings.queue_url)}: {said}", is_odd=bool(said))
+    said = impatient(connection.version, longest_seconds=deadline)
+    return Finding("queue", f"{masked(url)}: {said}", is_odd=bool(said))

@@ -47,9 +47,7 @@ async def _work(settings: Settings, work: Callable[[Place], Awaitable[int]]) -> 
             )
         queue = open_queue(
             settings.queue_url,
-            name=settings.queue.name,
-            max_deliveries=settings.queue.max_deliveries,
-            depth_max=settings.queue.depth_max,
+            **settings.queue_options(),
         )
     with named("STORE_URL" if settings.store_url else "QUEUE_URL"):
         journal = open_store(settings.store_url or settings.queue_url)

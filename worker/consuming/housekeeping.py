@@ -17,6 +17,7 @@ from worker.telemetry.tell import Telemetry
 from worker.waking import wake
 
 MEASURE_SECONDS = 5.0
+UNREAD_SECONDS = 60.0  # how often shards are looked at that this worker does not read
 UNHEARD_SECONDS = 10.0  # until what was posted for a run is taken for a wake that got lost
 _SWEEP_MAX = 200  # dead letters looked at in one sweep
 _BESIDE = 20  # letters that may have come after those that are looked for
@@ -36,6 +37,10 @@ class Housekeeper:
     of ours runs; what then gives it the result that every task must have is here. Of those that
     this worker's own claims give up it hears at once; the sweep finds those of workers that died
     before they answered.
+
+    Of a queue that is split, the shards that are read here (`parts`) are measured one by one, under
+    their names. The `others` are looked at now and then, and told once one looks as if nobody read
+    it: tasks are ready there, and none is in work.
     """
 
     def __init__(
@@ -49,8 +54,14 @@ class Housekeeper:
         worker: str,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        parts: Sequence[Queue] = (),
+        others: Sequence[Queue] = (),
     ) -> None:
         self.depth = Depth()
+        self._parts = parts or (queue,)
+        self._others = others
+        self._unread: set[str] = set()  # names of shards that were told of
+        self._others_seen_at = clock() - UNREAD_SECONDS
         self._queue = queue
         self._journal = journal
         self._mail = journal.mail
@@ -120,10 +131,40 @@ class Housekeeper:
 
     async def measure(self) -> Depth:
         """Read the depth of the queue and tell it."""
-        depth = self.depth = await self._queue.depth()
+        total = Depth()
+        for part in self._parts:
+            if (depth := await self._depth(part)) is not None:
+                self._tell(part, depth)
+                total += depth
+        self.depth = total
+        if self._others and self._clock() - self._others_seen_at >= UNREAD_SECONDS:
+            self._others_seen_at = self._clock()
+            await self._look_for_unread()
+        return total
+
+    async def _depth(self, part: Queue) -> Depth | None:
+        try:
+            return await part.depth()
+        except QueueUnavailable as error:
+            if len(self._parts) == 1:
+                raise
+            # The other shards may have other servers, and are worked at.
+            self._telemetry.tell(QueueFailed(part.name, "connection", str(error)))
+            return None
+
+    async def _look_for_unread(self) -> None:
+        for other in self._others:
+            depth = await self._depth(other)
+            if depth is None:
+                continue
+            if other.name in self._unread or (depth.ready and not depth.leased):
+                self._unread.add(other.name)  # told from now on, so that its end is told as well
+                self._tell(other, depth)
+
+    def _tell(self, queue: Queue, depth: Depth) -> None:
         self._telemetry.tell(
             QueueMeasured(
-                self._queue.name,
+                queue.name,
                 depth.ready,
                 depth.delayed,
                 depth.leased,
@@ -132,7 +173,6 @@ class Housekeeper:
                 depth.oldest_ready_seconds,
             )
         )
-        return depth
 
     async def wake_the_unheard(self) -> None:
         """Wake the runs that could go on and that nobody has told."""

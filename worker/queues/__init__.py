@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from worker.core.errors import ConfigError, QueueUnavailable
+from worker.core.sharding import Sharding, shard_name
 from worker.queues.port import MAX_DELIVERIES, Queue
 from worker.shownurl import shown_url
+
+SHARD = "{shard}"  # in a URL: the number of the shard
 
 
 def open_queue(
@@ -15,13 +18,44 @@ def open_queue(
     name: str = "tasks",
     max_deliveries: int = MAX_DELIVERIES,
     depth_max: int | None = None,
+    sharding: Sharding | None = None,
 ) -> Queue:
     """Open the queue `name` of an engine; the first words of `url` say which.
 
-    `depth_max` bounds the tasks that wait. Blocks for as long as a file takes to open, or a server
+    `depth_max` bounds the tasks that wait. `sharding` splits the queue; {shard} in `url` stands for
+    the number of a shard, for those that have a server each. Blocks for as long as a file takes to open, or a server
     to say how it is set up. Raises ConfigError that says what to do; the drivers of an engine are
     imported here and not before.
     """
+    options: dict[str, Any] = {"max_deliveries": max_deliveries, "depth_max": depth_max}
+    if sharding is None or sharding.is_whole:
+        return _open(url.replace(SHARD, "0"), name=name, **options)
+    from worker.queues.sharded import ShardedQueue
+
+    shards: dict[int, Queue] = {}
+    for number in sharding.known:
+        if number == 0 or SHARD in url:
+            own = shard_name(name, number)
+            shards[number] = _open(url.replace(SHARD, str(number)), name=own, **options)
+        else:
+            shards[number] = shards[0].sibling(shard_name(name, number))
+    return ShardedQueue(shards, name=name, sharding=sharding, depth_max=depth_max)
+
+
+def server_urls(url: str, sharding: Sharding) -> list[str]:
+    """The URLs of the servers of all shards: one, unless it names one for each."""
+    if SHARD not in url:
+        return [url]
+    return [url.replace(SHARD, str(number)) for number in sharding.known]
+
+
+def _open(
+    url: str,
+    *,
+    name: str,
+    max_deliveries: int = MAX_DELIVERIES,
+    depth_max: int | None = None,
+) -> Queue:
     scheme = url.partition(":")[0].lower()
     if scheme == "sqlite":
         from worker.queues.sqlite import SqliteQueue

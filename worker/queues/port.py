@@ -82,6 +82,22 @@ class Depth:
     oldest_ready_seconds: float | None = None
     oldest_leased_seconds: float | None = None
 
+    def __add__(self, other: Depth) -> Depth:
+        """The depth of two queues together."""
+        return Depth(
+            self.ready + other.ready,
+            self.delayed + other.delayed,
+            self.leased + other.leased,
+            self.parked + other.parked,
+            self.dead + other.dead,
+            _older(self.oldest_ready_seconds, other.oldest_ready_seconds),
+            _older(self.oldest_leased_seconds, other.oldest_leased_seconds),
+        )
+
+
+def _older(one: float | None, other: float | None) -> float | None:
+    return max((age for age in (one, other) if age is not None), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
@@ -131,8 +147,8 @@ class Queue(Protocol):
     restores it with a fresh count. Q11 any bytes can be put and claimed: undecodable ones are the
     consumer's business. Q12 one id, one task, for as long as the engine remembers it: `put` of a
     known id returns False. Q13 a ticket with `not_before` is not claimable before it. Q14 higher
-    priority first, first in first out among equals; no starvation: a ready task rises with its
-    waiting time. Q15 `depth` tells ready, delayed, leased, parked and dead apart. Q16 a cancelled
+    priority first, first in first out among equals, of all tasks or of those that belong together
+    (of one session); no starvation: a ready task rises with its waiting time. Q15 `depth` tells ready, delayed, leased, parked and dead apart. Q16 a cancelled
     `claim` loses nothing. Q17 only one clock matters, the engine's. Q18 an outage raises
     `QueueUnavailable`; afterwards work goes on without loss. Q19 `close` hands unsettled leases
     back uncounted. Q20 delivery is at least once. Q21 `claim` returns at most `limit` leases, and

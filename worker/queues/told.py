@@ -19,6 +19,10 @@ class TelledQueue:
         self.name = queue.name
         self.system = queue.system
         self.capabilities: Capabilities = queue.capabilities
+        # What is measured one by one, of a queue that is split: its shards that are read, and those
+        # that are not.
+        self.parts: Sequence[Queue] = getattr(queue, "parts", (queue,))
+        self.others: Sequence[Queue] = getattr(queue, "others", ())
         self._telemetry = telemetry
         self._siblings: dict[str, TelledQueue] = {}
 

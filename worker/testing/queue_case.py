@@ -10,6 +10,9 @@ from worker.queues.port import Lease, Queue
 from worker.testing.duplicates import duplicating
 from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
 
+# Order is promised of tasks that belong together, whatever queue they lie in.
+TOGETHER = b'{"input": "?", "session_id": "one"}'
+
 
 class QueueCase:
     """A queue under test; the base of the suite."""

@@ -7,7 +7,7 @@ import asyncio
 from worker.queues.port import Lease, Queue, Ticket
 from worker.testing.batches import for_each
 from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
-from worker.testing.queue_case import QueueCase
+from worker.testing.queue_case import TOGETHER, QueueCase
 
 
 class QueueWaking(QueueCase):
@@ -16,11 +16,11 @@ class QueueWaking(QueueCase):
     async def test_q30_wake(self, queue: Queue) -> None:
         """A parked task is ready at once, and goes before what was put after it."""
         for name in ("a", "b"):
-            await queue.put(Ticket(id=name, body=b"1"))
+            await queue.put(Ticket(id=name, body=TOGETHER))
         first = await self.take_one(queue)
         await queue.nack(first, delay_seconds=3600, counted=False, reason="waits")
         places = [
-            *(await queue.state("a"), await queue.wake("a", body=b"1"), await queue.state("a")),
+            *(await queue.state("a"), await queue.wake("a", body=TOGETHER), await queue.state("a")),
         ]
 
         assert places == ["parked", True, "ready"]
@@ -62,13 +62,13 @@ class QueueWaking(QueueCase):
 
     async def test_q30_afresh(self, queue: Queue, harness: QueueHarness) -> None:
         """Woken afresh, a task has waited since then, and no longer."""
-        await queue.put(Ticket(id="a", body=b"1"))
+        await queue.put(Ticket(id="a", body=TOGETHER))
         await self.park(queue, await self.take_one(queue))
         await harness.pass_time(self.lease_seconds)
-        await queue.put(Ticket(id="b", body=b"1"))
+        await queue.put(Ticket(id="b", body=TOGETHER))
         await harness.pass_time(self.lease_seconds * 0.5)
 
-        assert await queue.wake("a", afresh=True, body=b"1") is True
+        assert await queue.wake("a", afresh=True, body=TOGETHER) is True
 
         assert [lease.id for lease in await self.take(queue, limit=1)] == ["b"]
         oldest = (await queue.depth()).oldest_ready_seconds
