@@ -137,7 +137,7 @@ class TestPostgresStore(StoreSuite):
     async def test_last_good_is_bounded(self, harness: PostgresHarness) -> None:
         """Beyond its bound the table forgets the oldest values, and others see the rest."""
         store = await harness.open()
-        store.last_good.values_max = 3
+        store.last_good.values.values_max = 3
         for number in range(5):
             await store.remember(f"k{number}" * 2000, "v\0", at=float(number) + 0.1)
         await store.close()

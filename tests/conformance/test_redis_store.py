@@ -128,7 +128,7 @@ class TestRedisStore(StoreSuite):
     async def test_last_good_is_bounded(self, harness: RedisHarness) -> None:
         """Beyond its bound the server forgets the oldest values, and others see the rest."""
         store = await harness.open()
-        store.last_good.values_max = 3
+        store.last_good.values.values_max = 3
         for number in range(5):
             await store.remember(f"k{number}", "v", at=float(number) + 0.1)
         await store.close()

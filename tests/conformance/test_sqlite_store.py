@@ -40,7 +40,7 @@ class TestSqliteStore(StoreSuite):
     async def test_last_good_is_bounded(self, harness: SqliteHarness) -> None:
         """Beyond its bound the file forgets the oldest values, however often one is renewed."""
         store = await harness.open()
-        store.last_good.values_max = 3
+        store.last_good.values.values_max = 3
         for turn in range(4):
             await store.remember("hot", "v", at=100.0 + turn)
             for number in range(5):

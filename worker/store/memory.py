@@ -17,6 +17,7 @@ from worker.core.events import Event
 from worker.core.history import RawMessage
 from worker.core.task import Result
 from worker.store import codec
+from worker.store.lastgood import LAST_GOOD_MAX
 from worker.store.mailbox import Mailbox
 from worker.store.memory_mail import Mail, MemoryMailbox
 from worker.store.memory_peers import MemoryPeers
@@ -32,7 +33,6 @@ from worker.store.port import (
     SessionWait,
     Turn,
 )
-from worker.store.unwritten import LAST_GOOD_MAX
 
 
 @dataclass(slots=True)

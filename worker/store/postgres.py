@@ -31,6 +31,7 @@ from worker.store import postgres_runs as changes
 from worker.store import postgres_session_statements as session_sql
 from worker.store import postgres_sessions as sessions
 from worker.store import postgres_statements as sql
+from worker.store.lastgood import LAST_GOOD_MAX, LastGood
 from worker.store.mailbox import Mailbox
 from worker.store.port import (
     Keeper,
@@ -46,7 +47,6 @@ from worker.store.postgres_lastgood import LastGoodTable
 from worker.store.postgres_mail import PostgresMailbox
 from worker.store.postgres_peers import PeerTable
 from worker.store.rows import Freed, lost, note_freed, turn_row, view_of
-from worker.store.unwritten import LAST_GOOD_MAX
 
 PRUNE_BATCH = 200  # runs in one transaction, so that it stays short
 OPEN_TRIES_MAX = 5  # each means that another has begun and let go of the run within a moment
@@ -62,7 +62,7 @@ class PostgresStore:
     system = "postgresql"
 
     def __init__(self, link: PostgresLink, *, last_good_max: int = LAST_GOOD_MAX) -> None:
-        self.last_good = LastGoodTable(link, values_max=last_good_max)
+        self.last_good = LastGood(LastGoodTable(link, values_max=last_good_max))
         self.mail: Mailbox = PostgresMailbox(link)
         self.peers = PeerTable(link)
         self._link = link

@@ -10,7 +10,7 @@ from worker.postgres.text import storable
 from worker.store import postgres_sessions as sessions
 from worker.store import postgres_statements as sql
 from worker.store.port import Run, SessionClaim, SessionHold
-from worker.store.rows import Freed, TurnRow, lost
+from worker.store.rows import Freed, Taken, TurnRow, lost
 
 
 class Begun(NamedTuple):
@@ -71,7 +71,7 @@ async def begin_with(
     """Open a run together with its session, or neither."""
     row = await sessions.locked(tx, claim)
     seen = await sessions.look(tx, row, values["run"], values["owner"])
-    taken = sessions.Taken(None, [])
+    taken = Taken(None, [])
     if seen.can_begin:
         found = await sessions.take(tx, claim, row, seen, values["run"])
         if isinstance(found, SessionBusy):

@@ -22,7 +22,7 @@ from worker.store.port import (
     SessionWait,
 )
 from worker.store.postgres_statements import NOW
-from worker.store.rows import Freed, TurnRow
+from worker.store.rows import Freed, Taken, TurnRow
 
 SESSIONS_BATCH = 200  # forgotten in one transaction
 
@@ -58,14 +58,6 @@ class Look:
     is_fresh: bool
     is_held: bool
     first: tuple[str, float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A session that a run has now: its hold (None: it does without), and the bodies of the turns."""
-
-    hold: SessionHold | None
-    bodies: list[bytes]
 
 
 def storable_claim(claim: SessionClaim) -> SessionClaim:

@@ -31,6 +31,7 @@ from worker.redislink import RedisLink, Script
 from worker.store import codec
 from worker.store import redis_journal as lua
 from worker.store import redis_sessions as lines
+from worker.store.lastgood import LAST_GOOD_MAX, LastGood
 from worker.store.mailbox import Mailbox
 from worker.store.port import (
     Keeper,
@@ -57,7 +58,6 @@ from worker.store.rows import (
     turn_row,
     view_of,
 )
-from worker.store.unwritten import LAST_GOOD_MAX
 
 DECODE_HERE_BYTES = 64 * 1024  # a longer journal is decoded in a thread, beside the event loop
 TRIES_MAX = 10  # of a write that finds its place taken; each earlier one can take it once
@@ -76,7 +76,7 @@ class RedisStore:
     def __init__(self, link: RedisLink, *, last_good_max: int = LAST_GOOD_MAX) -> None:
         self._link = link
         self.keys = ("{" + link.settings.prefix + "store}",)
-        self.last_good = LastGoodHash(link, self.keys, values_max=last_good_max)
+        self.last_good = LastGood(LastGoodHash(link, self.keys, values_max=last_good_max))
         self.mail: Mailbox = RedisMailbox(link, self.keys)
         self.peers = PeerHash(link, self.keys)
         self._in_turn: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from worker.redislink import RedisLink, Script
+from worker.store.lastgood import LAST_GOOD_MAX, Row
 from worker.store.port import Remembered
 from worker.store.redis_lua import COMMON
-from worker.store.rows import readable
-from worker.store.unwritten import LAST_GOOD_MAX, Row, Unwritten
 
 _AT_ONCE = 500  # values in one script
 
@@ -39,7 +38,7 @@ return value and {value, redis.call('ZSCORE', key('values-at'), ARGV[2])}
 
 
 class LastGoodHash:
-    """Beyond `values_max` the values that were stored longest ago are forgotten."""
+    """The values in a hash, and when each was stored."""
 
     def __init__(
         self, link: RedisLink, keys: Sequence[str], *, values_max: int = LAST_GOOD_MAX
@@ -47,28 +46,14 @@ class LastGoodHash:
         self.values_max = values_max
         self._link = link
         self._keys = keys
-        self._unwritten = Unwritten(self._write)
 
-    def __repr__(self) -> str:
-        return f"LastGoodHash({len(self._unwritten)} not on the server yet)"
-
-    def remember(self, key: str, value: str, at: float) -> None:
-        """Keep a value, and write it soon."""
-        self._unwritten.remember(key, value, at)
-
-    async def recall(self, key: str) -> Remembered | None:
-        """The value, however old."""
-        key = readable(key)
-        if (found := self._unwritten.recall(key)) is not None:
-            return found
+    async def read(self, key: str) -> Remembered | None:
+        """The value of a key, however old."""
         row = await self._link.run(_RECALL, self._keys, key)
         return Remembered(row[0].decode(), float(row[1])) if row else None
 
-    async def flush(self) -> None:
-        """Write what was remembered, and wait until it is written or has failed."""
-        await self._unwritten.flush()
-
-    async def _write(self, rows: Sequence[Row]) -> None:
+    async def write(self, rows: Sequence[Row]) -> None:
+        """Store some values, some hundred in each script."""
         for start in range(0, len(rows), _AT_ONCE):
             words = [
                 word

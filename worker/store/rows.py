@@ -8,7 +8,7 @@ from typing import Any
 
 from worker.core.errors import LeaseLost
 from worker.store import codec
-from worker.store.port import Run, RunView, SessionClaim, Turn
+from worker.store.port import Run, RunView, SessionClaim, SessionHold, Turn
 
 EVENTS_MAX = (1 << 24) - 1  # what fits into the number of an event
 
@@ -28,6 +28,14 @@ class Freed:
 
     next_run: str | None = None
     size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A session that a run has now: its hold (None: it does without), and the bodies of the turns."""
+
+    hold: SessionHold | None
+    bodies: list[bytes]
 
 
 def view_of(row: Any, batches: Iterable[tuple[int, bytes]], after_seq: int) -> RunView:

@@ -25,6 +25,7 @@ from worker.sqlitefile import SqliteFile
 from worker.sqliteopen import GuardedClock
 from worker.store import codec, sqlite_sessions
 from worker.store import sqlite_statements as sql
+from worker.store.lastgood import LAST_GOOD_MAX, LastGood
 from worker.store.mailbox import Mailbox
 from worker.store.port import (
     Keeper,
@@ -41,7 +42,6 @@ from worker.store.sqlite_lastgood import LastGoodTable
 from worker.store.sqlite_mail import SqliteMailbox
 from worker.store.sqlite_peers import PeerTable
 from worker.store.sqlite_rows import ours, read_view
-from worker.store.unwritten import LAST_GOOD_MAX
 
 AT_ONCE_BYTES = 64 * 1024  # an append of more pages is left to the writer thread
 FEW = 16  # so many runs are renewed in the caller's thread
@@ -67,7 +67,7 @@ class SqliteStore:
         clock: Callable[[], float] | None = None,
         last_good_max: int = LAST_GOOD_MAX,
     ) -> None:
-        self.last_good = LastGoodTable(file, values_max=last_good_max)
+        self.last_good = LastGood(LastGoodTable(file, values_max=last_good_max))
         self._file = file
         self._clock = clock or GuardedClock()
         self.mail: Mailbox = SqliteMailbox(file, clock=self._clock)

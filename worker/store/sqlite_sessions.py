@@ -19,7 +19,7 @@ from worker.store.port import (
     SessionHold,
     SessionWait,
 )
-from worker.store.rows import Freed, TurnRow
+from worker.store.rows import Freed, Taken, TurnRow
 
 SESSIONS_BATCH = 200  # forgotten in one transaction
 
@@ -33,14 +33,6 @@ class _Row:
     expires_at: float
     held_up_by: str | None
     held_up_since: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A session that a run has now: its hold (None: it does without), and the bodies of the turns."""
-
-    hold: SessionHold | None
-    bodies: list[bytes]
 
 
 def take(

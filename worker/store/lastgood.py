@@ -1,10 +1,10 @@
-"""Last good values that are not in the engine yet: at hand at once, written within a second."""
+"""Last good values on whatever engine: at hand at once, written within a second."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from worker.store.port import Remembered
 from worker.store.rows import readable
@@ -15,20 +15,31 @@ FLUSH_SECONDS = 1.0  # how long a last good value may be in memory only
 Row = tuple[str, str, float]  # key, value, at
 
 
-class Unwritten:
-    """Every live read of a tool comes by here: it must cost neither a commit nor a thread.
+class Values(Protocol):
+    """Where an engine keeps them. Beyond `values_max` those stored longest ago are forgotten."""
 
-    `write` stores some values in one go. What it raises is not told: a value may be lost.
-    """
+    values_max: int
 
-    def __init__(self, write: Callable[[Sequence[Row]], Coroutine[Any, Any, Any]]) -> None:
-        self._write = write
+    async def read(self, key: str) -> Remembered | None:
+        """The value of a key, however old."""
+        ...
+
+    async def write(self, rows: Sequence[Row]) -> None:
+        """Store some values in one go. What it raises is not told: a value may be lost."""
+        ...
+
+
+class LastGood:
+    """Every live read of a tool comes by here: it must cost neither a commit nor a thread."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
         self._fresh: dict[str, Remembered] = {}
         self._flushing: asyncio.TimerHandle | None = None
         self._writes: set[asyncio.Future[Any]] = set()
 
-    def __len__(self) -> int:
-        return len(self._fresh)
+    def __repr__(self) -> str:
+        return f"LastGood({len(self._fresh)} not in the engine yet)"
 
     def remember(self, key: str, value: str, at: float) -> None:
         """Keep a value, and write it soon."""
@@ -37,9 +48,10 @@ class Unwritten:
             loop = asyncio.get_running_loop()
             self._flushing = loop.call_later(FLUSH_SECONDS, self._begin_flush)
 
-    def recall(self, key: str) -> Remembered | None:
-        """The value, if it is here; `key` as it is stored."""
-        return self._fresh.get(key)
+    async def recall(self, key: str) -> Remembered | None:
+        """The value, however old."""
+        key = readable(key)
+        return self._fresh.get(key) or await self.values.read(key)
 
     async def flush(self) -> None:
         """Write what was remembered, and wait until it is written or has failed."""
@@ -65,6 +77,6 @@ class Unwritten:
                     del self._fresh[key]
 
         rows = [(key, readable(kept.value), kept.at) for key, kept in writing.items()]
-        flushed = asyncio.create_task(self._write(rows))
+        flushed = asyncio.create_task(self.values.write(rows))
         self._writes.add(flushed)
         flushed.add_done_callback(settled)
