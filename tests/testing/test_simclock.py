@@ -62,6 +62,33 @@ def test_waiting_for_nothing_is_an_error() -> None:
 
 
 @simulated
+async def test_the_rest_of_a_wait_passes_however_short_it_is() -> None:
+    """Who waits until a moment arrives there, even if a time limit ended just before it."""
+    loop = sim_loop()
+    await asyncio.sleep(168.0)
+    until = loop.time() + 1e-10
+    waits = 0
+    while (left := until - loop.time()) > 0:
+        waits += 1
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), left)
+
+    assert waits == 1
+
+
+def test_a_loop_that_lets_no_time_pass_is_an_error() -> None:
+    """A program that is busy for ever at one moment raises SimStuck instead of hanging."""
+
+    async def spin() -> None:
+        sim_loop().turns_max = 1_000
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(SimStuck, match="1,000 turns of the loop, and it is still 0"):
+        run_sim(spin())
+
+
+@simulated
 async def test_a_thread_is_waited_for_in_real_time() -> None:
     """Work in a thread comes back before the clock jumps over its time limit."""
     async with asyncio.timeout(60):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
@@ -23,8 +24,11 @@ Returned = TypeVar("Returned")
 EPOCH = 1_800_000_000.0  # the time of day at loop time 0: a Friday in January 2027
 
 
+TURNS_MAX = 1_000_000  # of the loop at one moment: far more than any program needs that ends
+
+
 class SimStuck(RuntimeError):
-    """Nothing can ever happen again: nothing is ready and no timer is set."""
+    """Nothing can ever happen again, or something happens for ever while the clock stands still."""
 
 
 class _JumpingSelector:
@@ -39,6 +43,7 @@ class _JumpingSelector:
 
     def select(self, timeout: float | None = None) -> list[Any]:
         """Return what is ready; else jump over the time that the caller wanted to wait."""
+        self._loop.count_turn()
         ready = self._real.select(0)
         if ready or timeout == 0:
             return ready
@@ -47,20 +52,26 @@ class _JumpingSelector:
         if ready:
             return ready
         if timeout is None:
-            raise SimStuck
+            raise SimStuck("everything waits for nothing: nothing is ready and no timer is set")
         self._loop.jump(timeout)
         return []
 
 
 class SimLoop(asyncio.SelectorEventLoop):
-    """An event loop in simulated time. `time()` starts at `start` and never stands in the way."""
+    """An event loop in simulated time. `time()` starts at `start` and never stands in the way.
+
+    A program that keeps the loop busy without letting time pass gets SimStuck after `turns_max`.
+    """
 
     def __init__(self, *, start: float = 0.0, patience_seconds: float = 0.5) -> None:
         self._now = start
         self.patience_seconds = patience_seconds
+        self.turns_max = TURNS_MAX
         self.threads_out = 0
         self.jumps = 0
+        self._turns = 0
         super().__init__(_JumpingSelector(self, selectors.DefaultSelector()))  # type: ignore[arg-type]
+        self._set_now(start)
 
     def __repr__(self) -> str:
         return f"SimLoop(now={self._now:.3f}, jumps={self.jumps})"
@@ -80,8 +91,22 @@ class SimLoop(asyncio.SelectorEventLoop):
         then = self._now + seconds
         if timers and abs(timers[0].when() - then) < 1e-6:
             then = timers[0].when()  # exactly: now + (when - now) may fall just short of when
-        self._now = max(self._now, then)
+        self._set_now(max(self._now, then))
         self.jumps += 1
+        self._turns = 0
+
+    def count_turn(self) -> None:
+        """Count one turn of the loop. Raises SimStuck when there are too many at one moment."""
+        self._turns += 1
+        if self._turns > self.turns_max:
+            self._turns = 0  # as many again, to cancel what is left
+            raise SimStuck(f"{self.turns_max:,} turns of the loop, and it is still {self._now} s")
+
+    def _set_now(self, now: float) -> None:
+        self._now = now
+        # asyncio runs timers as early as its clock is coarse. This clock moves by itself only: who
+        # waits again for a rest of less than that would be woken for ever at the same moment.
+        self._clock_resolution = math.ulp(now)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
@@ -108,7 +133,7 @@ def run_sim(
 ) -> Returned:
     """Run a coroutine to its end on a new SimLoop, and clean up as asyncio.run does.
 
-    Raises what the coroutine raises, and SimStuck when everything waits for nothing.
+    Raises what the coroutine raises, and SimStuck when everything waits for nothing, or for ever.
     """
     with asyncio.Runner(debug=debug, loop_factory=lambda: SimLoop(start=start)) as runner:
         return runner.run(coroutine)
