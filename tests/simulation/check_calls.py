@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.facts import Effected, ModelAsked, ToolRan, Wrote
+from tests.simulation.facts import Effected, ModelAsked, Opened, ToolRan, Wrote
 from tests.simulation.world import Outcome
 from worker.core.events import ModelReplied, ToolReturned, ToolStarted
 
@@ -23,25 +23,21 @@ def never_again(outcome: Outcome) -> Iterator[str]:
     """A call runs only after its reply is in the journal, and is not begun once its result is.
 
     An effect has its intent in the journal before; a write is made once, ever, and whatever is
-    repeated is repeated with its key.
+    repeated is repeated with its key. An owner that was stopped right after it wrote an intent, and
+    has been followed since, may begin the call when it goes on: only the key can prevent that.
     """
-    asked: set[Call] = set()
-    intended: dict[Call, str] = {}
-    returned: set[Call] = set()
-    begun: set[tuple[str, Call]] = set()
+    book = _Book()
     keys: dict[Call, str] = {}
     effects: Counter[Call] = Counter()
     for fact in outcome.facts.all:
         match fact:
+            case Opened():
+                book.owned[fact.by, fact.run] = fact.epoch
             case Wrote():
-                yield from _learn(fact, asked, intended, returned)
+                yield from book.learn(fact)
             case ToolRan():
+                yield from book.judge(fact)
                 call = (fact.run, fact.call)
-                # An owner that was fenced while the call was under way may try it on for a moment:
-                # with its key, and to no avail.
-                is_under_way = (fact.by, call) in begun
-                yield from _judge(fact, asked, intended, set() if is_under_way else returned)
-                begun.add((fact.by, call))
                 if keys.setdefault(call, fact.key) != fact.key:
                     yield f"{fact.tool} {call} was repeated with another key"
             case Effected(effect="write"):
@@ -50,28 +46,43 @@ def never_again(outcome: Outcome) -> Iterator[str]:
                     yield f"the write {fact.tool} of {fact.run}, {fact.call} was made twice"
 
 
-def _learn(
-    fact: Wrote, asked: set[Call], intended: dict[Call, str], returned: set[Call]
-) -> Iterator[str]:
-    for event in fact.events:
-        match event:
-            case ModelReplied():
-                asked.update((fact.run, call.id) for call in event.reply.calls)
-            case ToolStarted():
-                intended[fact.run, event.call_id] = event.idempotency_key
-            case ToolReturned():
-                if (fact.run, event.call_id) in returned:
-                    yield f"{fact.run}, {event.call_id} has two observations"
-                returned.add((fact.run, event.call_id))
+class _Book:
+    """What the journal knows of calls, and the epoch in which it came to know it."""
 
+    def __init__(self) -> None:
+        self.owned: dict[tuple[str, str], int] = {}  # by process and run
+        self.asked: dict[Call, int] = {}
+        self.intended: dict[Call, tuple[str, int]] = {}
+        self.returned: dict[Call, int] = {}
+        self.begun: dict[tuple[str, Call], int] = {}
 
-def _judge(
-    fact: ToolRan, asked: set[Call], intended: dict[Call, str], returned: set[Call]
-) -> Iterator[str]:
-    call = (fact.run, fact.call)
-    if call not in asked:
-        yield f"{fact.tool} ran for {call}, which no journaled reply asks for"
-    if call in returned:
-        yield f"{fact.tool} ran for {call}, whose result is journaled"
-    if fact.effect != "read" and intended.get(call) != fact.key:
-        yield f"{fact.tool} ran for {call} without its intent in the journal"
+    def learn(self, fact: Wrote) -> Iterator[str]:
+        """Take in what was written."""
+        for event in fact.events:
+            match event:
+                case ModelReplied():
+                    for made in event.reply.calls:
+                        self.asked.setdefault((fact.run, made.id), fact.epoch)
+                case ToolStarted():
+                    intent = (event.idempotency_key, fact.epoch)
+                    self.intended.setdefault((fact.run, event.call_id), intent)
+                case ToolReturned():
+                    if (fact.run, event.call_id) in self.returned:
+                        yield f"{fact.run}, {event.call_id} has two observations"
+                    self.returned[fact.run, event.call_id] = fact.epoch
+
+    def judge(self, fact: ToolRan) -> Iterator[str]:
+        """Object to a call for which the journal was not ready, as far as its owner could know."""
+        call, own = (fact.run, fact.call), self.owned[fact.by, fact.run]
+        if self.asked.get(call, own + 1) > own:
+            yield f"{fact.tool} ran for {call}, which no journaled reply asks for"
+        if call in self.returned and not self._was_under_way(fact.by, call, own):
+            yield f"{fact.tool} ran for {call}, whose result is journaled"
+        key, epoch = self.intended.get(call, ("", own + 1))
+        if fact.effect != "read" and (key != fact.key or epoch > own):
+            yield f"{fact.tool} ran for {call} without its intent in the journal"
+        self.begun.setdefault((fact.by, call), own)
+
+    def _was_under_way(self, by: str, call: Call, own: int) -> bool:
+        known = self.returned[call]
+        return own < known or (own == known and self.begun.get((by, call), own) < known)

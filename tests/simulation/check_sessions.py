@@ -34,8 +34,10 @@ def one_after_another(outcome: Outcome) -> Iterator[str]:
                             yield f"{fact.run} began with {said}, there was {read[fact.run][1]}"
             case Ended() if fact.session is not None:
                 turns = order.setdefault(fact.session, [])
+                if questions[fact.run] in turns:  # of before its redrive
+                    turns.remove(questions[fact.run])
                 turns.append(questions[fact.run])
-                is_undisturbed = lives[fact.run] == 1
+                is_undisturbed = lives[fact.run] == 1  # the others read what they had begun with
                 if is_undisturbed and read[fact.run][1] != turns[:-1]:
                     yield f"{fact.run} ended in a session in which others spoke meanwhile"
     if outcome.plan.world == "calm":

@@ -48,15 +48,25 @@ class Site:
         note: Callable[[Any], None],
         number: Callable[[], int],
         done: dict[str, str],
+        is_dead: Callable[[], bool],
     ) -> None:
         self.chance = chance
         self.faults = faults
         self.note = note
         self.number = number
         self.done = done  # by everybody: effects by their keys
+        self._is_dead = is_dead
 
     def __repr__(self) -> str:
         return f"Site({len(self.done)} effects)"
+
+    def do(self, fact: Effected, subject: str) -> None:
+        """Let something happen outside, unless it is keyed and has; the dead do nothing any more."""
+        if self._is_dead():
+            raise asyncio.CancelledError
+        if fact.tool not in _KEYED or fact.key not in self.done:
+            self.note(fact)
+        self.done[fact.key] = subject
 
 
 class SimulatedModel:
@@ -143,9 +153,7 @@ async def _work(ctx: ToolContext, name: str, effect: str, subject: str) -> str:
     too_early = chance.happens(0.5)
     if fails and too_early:
         raise _problem(chance)
-    if name not in _KEYED or ctx.idempotency_key not in site.done:
-        site.note(Effected(name, effect, ctx.task_id, ctx.call_id, ctx.idempotency_key))
-    site.done[ctx.idempotency_key] = subject
+    site.do(Effected(name, effect, ctx.task_id, ctx.call_id, ctx.idempotency_key), subject)
     if hangs:
         await asyncio.sleep(1000.0)
     await asyncio.sleep(chance.expovariate(2.0))

@@ -182,6 +182,7 @@ class World:
                     self._note_of(process),
                     lambda: next(self._numbers),
                     self._done,
+                    lambda: process.is_dead,
                 ),
                 wall=self.clocks.of(place),
                 clock=self.loop.time,
