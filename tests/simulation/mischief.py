@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from tests.simulation.facts import Mishap
 from tests.simulation.plan import Chance
@@ -114,13 +114,17 @@ class Mischief:
 
     async def _cancel(self, chance: Chance) -> None:
         self._note("cancel")
-        await self._world.people.call_off_one()
+        await self._asked(self._world.people.call_off_one())
 
     async def _redrive(self, chance: Chance) -> None:
         dead = [row.id for row in self._world.rows() if row.state == "dead"]
         if dead:
             self._note("redrive")
-            await self._world.people.redrive_one(dead)
+            await self._asked(self._world.people.redrive_one(dead))
+
+    async def _asked(self, asking: Coroutine[Any, Any, None]) -> None:
+        # Whoever has begun to ask goes on until he is heard, also when the time for this is over.
+        await asyncio.shield(self._world.group.create_task(asking))
 
     def _note(self, kind: str, detail: str = "") -> None:
         self._world.note(Mishap(kind, detail))

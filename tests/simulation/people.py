@@ -35,6 +35,7 @@ class People:
         self.chance = Chance(plan.seed, "people")
         self.accepted: list[str] = []
         self.wanting: set[str] = set()  # those with a reply_to
+        self.asking = 0  # of what they want, how much they insist on right now
         self._note = note
         self._desk = Desk(
             queue,
@@ -89,9 +90,11 @@ class People:
         return task
 
     async def _insist(self, act: Callable[[], Any]) -> None:
+        self.asking += 1
         while True:
             try:
                 await act()
-                return
+                break
             except (QueueUnavailable, StoreUnavailable, RunBusy):
                 await asyncio.sleep(self.chance.uniform(0.5, 3.0))
+        self.asking -= 1

@@ -80,13 +80,14 @@ class World:
         self._lives = itertools.count(1)
         self._late: set[asyncio.Task[None]] = set()
         self._closing = False
+        self.group = asyncio.TaskGroup()
 
     def __repr__(self) -> str:
         return f"World({self.plan.seed}: {self.plan.world}, {self.facts!r})"
 
     async def happen(self) -> Outcome:
         """Let it go its way, then mend everything, then wait for the end."""
-        async with asyncio.TaskGroup() as group:
+        async with self.group as group:
             lives = [group.create_task(self._live(slot)) for slot in range(self.plan.workers)]
             handing_in = group.create_task(self.people.hand_in())
             mischief = group.create_task(Mischief(self).go_on())
@@ -251,7 +252,11 @@ class World:
 
     def _is_quiet(self) -> bool:
         rows = self.rows()
-        if self._late or any(row.state not in ("done", "dead") for row in rows):
+        if (
+            self._late
+            or self.people.asking
+            or any(row.state not in ("done", "dead") for row in rows)
+        ):
             return False
         records = self.base.records
         return all(

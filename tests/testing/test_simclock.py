@@ -80,9 +80,14 @@ def test_a_loop_that_lets_no_time_pass_is_an_error() -> None:
     """A program that is busy for ever at one moment raises SimStuck instead of hanging."""
 
     async def spin() -> None:
-        sim_loop().turns_max = 1_000
-        while True:
-            await asyncio.sleep(0)
+        loop = sim_loop()
+        loop.turns_max = 1_000
+
+        def again() -> None:
+            loop.call_soon(again)
+
+        again()
+        await asyncio.Event().wait()
 
     with pytest.raises(SimStuck, match="1,000 turns of the loop, and it is still 0"):
         run_sim(spin())

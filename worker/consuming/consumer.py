@@ -12,7 +12,7 @@ from worker.consuming.heartbeat import Heartbeat, HeartbeatOptions
 from worker.core.errors import QueueUnavailable
 from worker.queues.port import Lease, Queue
 from worker.store.port import Journal
-from worker.telemetry.signals import ErrorUnhandled, QueueFailed, TasksDrained
+from worker.telemetry.signals import ErrorUnhandled, LeaseWasLost, QueueFailed, TasksDrained
 from worker.telemetry.tell import Telemetry
 
 _CLAIM_MAX = 64  # leases in one claim: enough to amortise it, few enough to share with others
@@ -171,7 +171,7 @@ class Consumer:
                 continue
             failures, self._failing_since = 0, None
             self.last_claim_at = self._clock()
-            for lease in await self._admitted(leases):
+            for lease in await self._admitted(self._not_in_hand(leases)):
                 if self._draining.is_set():
                     # It came with the last claim: nothing has begun, so it goes back at once.
                     await self._desk.hand_back(Held(lease), "drain")
@@ -203,6 +203,12 @@ class Consumer:
                 this.uncancel()
             self._claiming = None
 
+    def _not_in_hand(self, leases: list[Lease]) -> list[Lease]:
+        """Leave out what a broker says twice (Q20): whoever has the lease in hand settles it."""
+        known = {(held.lease.id, held.lease.token) for held in self.held.values()}
+        new = {(lease.id, lease.token): lease for lease in leases}
+        return [lease for key, lease in new.items() if key not in known]
+
     async def _admitted(self, leases: list[Lease]) -> list[Lease]:
         """Turn away every suspect but one, and that as well while another is at work."""
         suspects = [lease for lease in leases if self._is_suspect(lease)]
@@ -230,16 +236,18 @@ class Consumer:
             return
 
     def _start(self, lease: Lease) -> None:
-        # Not the task's id: with duplicate deliveries one task may be in hand twice.
+        # Not the task's id: what has lost its lease may be in hand beside its next delivery.
         key = f"{lease.id}#{next(self._numbers)}"
+        older = [each for each, held in self.held.items() if held.lease.id == lease.id]
         self.held[key] = Held(lease)
-        task = asyncio.create_task(self._work(key), name=f"task {lease.id}")
+        task = asyncio.create_task(self._work(key, older), name=f"task {lease.id}")
         self._tasks[key] = task
         task.add_done_callback(lambda _: self._done(key))
 
-    async def _work(self, key: str) -> None:
+    async def _work(self, key: str, older: list[str]) -> None:
         held = self.held[key]
         try:
+            await self._end_older(older)
             await self._desk.handle(held)
         except asyncio.CancelledError:
             if not held.lost:
@@ -250,6 +258,22 @@ class Consumer:
         except Exception as error:  # the border of consumer work: the others go on
             self._telemetry.tell(ErrorUnhandled("consumer", error))
             await self._desk.hand_back(held, f"bug: {type(error).__name__}", counted=True)
+
+    async def _end_older(self, keys: list[str]) -> None:
+        """End what works with a lease that the broker has given anew, before its task is begun.
+
+        The journal would not tell the two apart in time: they are one owner to it, and what an
+        older one is just about to do would come after the newer one took it for not done.
+        """
+        tasks = [task for key in keys if (task := self._tasks.get(key)) is not None]
+        for key in keys:
+            held = self.held.get(key)
+            if held is not None and not held.settled:
+                if held.lose():
+                    self._telemetry.tell(LeaseWasLost(self._queue.name, held.lease.id))
+                self._on_lost(key)
+        if tasks:
+            await asyncio.wait(tasks)
 
     def _done(self, key: str) -> None:
         task = self._tasks.get(key)
