@@ -8,7 +8,8 @@ import os
 import sys
 import time
 
-from tests.simulation.seeds import Report, run_seed, trace_of
+from tests.simulation.facts import Facts
+from tests.simulation.seeds import Report, run_seed
 
 
 def main() -> int:
@@ -25,9 +26,10 @@ def main() -> int:
 
 
 def _replay(seed: int) -> int:
-    for line in trace_of(seed):
+    facts = Facts()
+    report = run_seed(seed, facts=facts, with_digest=True)
+    for line in facts.lines():
         print(line)
-    report = run_seed(seed, with_digest=True)
     print(report)
     return 1 if report.wrong else 0
 

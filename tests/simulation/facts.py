@@ -159,6 +159,11 @@ class Facts:
     def __repr__(self) -> str:
         return f"Facts({len(self.all)})"
 
+    @property
+    def last_at(self) -> float:
+        """When the last of them was, in simulated seconds."""
+        return self.all[-1].at if self.all else 0.0
+
     def of(self, kind: type[F]) -> Iterator[F]:
         """Those of one kind, in order."""
         return (fact for fact in self.all if type(fact) is kind)

@@ -12,10 +12,12 @@ import asyncio
 import contextvars
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from worker.testing.simclock import SimLoop
+from tests.simulation.bounds import TURNS_MAX
+from worker.testing.simclock import SimLoop, SimStuck
 
 
 class Strand:
@@ -80,12 +82,21 @@ class _Task(asyncio.Task):  # type: ignore[type-arg]
 
 
 class MachineLoop(SimLoop):
-    """The loop of a whole world of processes. One world lives on it."""
+    """The loop of a whole world of processes. One world lives on it, until `ends_at` at most."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.turns_max = TURNS_MAX
+        self.ends_at = math.inf
         _Task._numbers = itertools.count()
         self.set_task_factory(lambda loop, coroutine, **rest: _Task(coroutine, loop=loop, **rest))
+
+    def jump(self, seconds: float) -> None:
+        """See SimLoop. Raises SimStuck, once, at the end of all time."""
+        if self.time() + seconds > self.ends_at:
+            self.ends_at = math.inf  # what is left is cancelled, and may need a moment
+            raise SimStuck(f"something is still going on after {self.time():.0f} simulated seconds")
+        super().jump(seconds)
 
     def take_back(self, handles: list[asyncio.Handle]) -> None:
         """Make ready again what a stopped strand has kept."""

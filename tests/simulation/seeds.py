@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tests.simulation.bounds import REAL_SECONDS, TimeIsUp, at_most
 from tests.simulation.checks import wrong_with
+from tests.simulation.facts import Facts
 from tests.simulation.plan import plan_of
 from tests.simulation.world import run_world
+from worker.testing.simclock import SimStuck
 
 _SHOWN_MAX = 12
 
@@ -39,22 +43,27 @@ def replay_command(seed: int) -> str:
     return f"make simulate SEED={seed}"
 
 
-def run_seed(seed: int, *, with_digest: bool = False) -> Report:
-    """Let the world of a seed happen, and check it."""
-    outcome = run_world(plan_of(seed))
-    return Report(
-        seed,
-        outcome.plan.world,
-        outcome.plan.tasks,
-        outcome.seconds,
-        outcome.facts.digest() if with_digest else "",
-        tuple(wrong_with(outcome)),
-    )
-
-
-def trace_of(seed: int) -> Iterator[str]:
-    """Everything that happens in the world of a seed, one line each."""
-    return run_world(plan_of(seed)).facts.lines()
+def run_seed(
+    seed: int,
+    *,
+    facts: Facts | None = None,
+    with_digest: bool = False,
+    real_seconds: float = REAL_SECONDS,
+) -> Report:
+    """Let the world of a seed happen, and check it. One that does not end, or breaks, is wrong."""
+    plan, noted = plan_of(seed), Facts() if facts is None else facts
+    try:
+        with at_most(real_seconds):
+            outcome = run_world(plan, noted)
+    except (SimStuck, TimeIsUp) as stuck:
+        seconds, wrong = noted.last_at, [f"ends: {stuck}"]
+    except Exception as error:
+        shown = "".join(traceback.format_exception(error)).rstrip().replace("\n", "\n    ")
+        seconds, wrong = noted.last_at, [f"goes on: the world broke off\n    {shown}"]
+    else:
+        seconds, wrong = outcome.seconds, wrong_with(outcome)
+    digest = noted.digest() if with_digest else ""
+    return Report(seed, plan.world, plan.tasks, seconds, digest, tuple(wrong))
 
 
 def seeds_for(tasks: int) -> list[int]:

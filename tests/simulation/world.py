@@ -24,7 +24,7 @@ from worker.queues.memory_shelf import Row
 from worker.store.memory import MemoryBase
 
 TROUBLE_SECONDS = 120.0  # of mischief, from the beginning
-LIMIT_SECONDS = 4 * 3600.0  # then everything must have ended
+LIMIT_SECONDS = 3600.0  # then everything must have ended
 _LOOK_SECONDS = 5.0
 _RESTART_SECONDS = (0.5, 15.0)
 _QUIET = Faults(model_fails=0.0, tool_fails=0.0, tool_hangs=0.0)
@@ -65,10 +65,10 @@ class Outcome:
 class World:
     """Builds everything on the running loop, and lets it happen."""
 
-    def __init__(self, plan: Plan, loop: MachineLoop) -> None:
+    def __init__(self, plan: Plan, loop: MachineLoop, facts: Facts) -> None:
         self.plan = plan
         self.faults = plan.faults
-        self.facts = Facts()
+        self.facts = facts
         self.loop = loop
         self.clocks = Clocks(loop)
         self.broker = MemoryBroker(clock=self.clocks.of("broker"))
@@ -265,13 +265,24 @@ class World:
         )
 
 
-def run_world(plan: Plan) -> Outcome:
-    """Let a world happen on a loop of its own."""
+def run_world(plan: Plan, facts: Facts | None = None) -> Outcome:
+    """Let a world happen on a loop of its own; what happens is written into `facts`.
+
+    Raises SimStuck when it does not end.
+    """
+    noted = Facts() if facts is None else facts
     with asyncio.Runner(debug=False, loop_factory=MachineLoop) as runner:
         loop = runner.get_loop()
         assert isinstance(loop, MachineLoop)
-        return runner.run(_happen(plan, loop))
+        loop.ends_at = TROUBLE_SECONDS + 3 * LIMIT_SECONDS
+        return runner.run(_happen(plan, loop, noted))
 
 
-async def _happen(plan: Plan, loop: MachineLoop) -> Outcome:
-    return await World(plan, loop).happen()
+async def _happen(plan: Plan, loop: MachineLoop, facts: Facts) -> Outcome:
+    world = World(plan, loop, facts)
+    loop.set_exception_handler(lambda _, what: world.note(Mishap("bug", _told(what))))
+    return await world.happen()
+
+
+def _told(what: dict[str, Any]) -> str:
+    return f"{what['message']}: {what.get('exception')!r}"
