@@ -1,4 +1,4 @@
-"""Two thousand tasks in worlds in which everything goes wrong: every promise is kept in each."""
+"""Ten thousand tasks in worlds in which everything goes wrong: every promise is kept in each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from tests.simulation.seeds import bad_ones, run_seed, seeds_for
 
-TASKS = 2_000  # more of them with `make simulate SEEDS=…`
-PARTS = 4  # so that several processes may share them
+TASKS = 10_000  # more of them with `make simulate SEEDS=…`
+PARTS = 8  # so that several processes may share them
 
 
 @pytest.mark.slow
