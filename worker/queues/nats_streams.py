@@ -16,6 +16,7 @@ from worker.queues.nats_link import Connection, NatsLink
 
 _EXPECT = "Nats-Expected-Last-Subject-Sequence"
 _NOT_FOUND = 404
+TAKERS = "workers"  # who shares what comes into a stream: the name of its consumer
 _WATCHED_MAX = 10_000_000  # rows that may wait to be noted; the driver drops what is beyond
 
 Seen = Callable[[str, int, dict[str, str]], None]
@@ -143,9 +144,8 @@ class NatsStreams:
             ack_wait=2 * self._link.answer_seconds,
             max_ack_pending=1000,
         )
-        group = "workers"
         return await self._listen(
-            subject, queue=group, durable=group, stream=stream, cb=took, config=config
+            subject, queue=TAKERS, durable=TAKERS, stream=stream, cb=took, config=config
         )
 
     async def unlisten(self, listening: Listening) -> None:
