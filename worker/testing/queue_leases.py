@@ -8,7 +8,7 @@ import time
 import pytest
 
 from worker.core.errors import LeaseLost
-from worker.queues.port import Queue, Ticket
+from worker.queues.port import Lease, Queue, Ticket
 from worker.testing.blocked import call_beside_blocked_loop
 from worker.testing.harness import PATIENCE_SECONDS, QueueHarness
 from worker.testing.queue_case import QueueCase
@@ -118,19 +118,41 @@ class QueueLeases(QueueCase):
         await harness.pass_time(self.lease_seconds * 1.1)
         lease = await self.take_one(queue, owner="w2")
 
-        for settling in (
-            queue.extend(stale, lease_seconds=1000 * self.lease_seconds),
-            queue.ack(stale),
-            queue.nack(stale, delay_seconds=0, counted=True, reason="stale"),
-            queue.dead_letter(stale, reason="stale"),
-        ):
-            with pytest.raises(LeaseLost):
-                await settling
-
+        await self._is_over(queue, stale)
         assert await self.take(queue) == []
         assert (await queue.depth()).dead == 0
         await harness.pass_time(self.lease_seconds * 0.6)
-        await queue.ack(lease)
+        await queue.extend(lease, lease_seconds=self.lease_seconds)
+        assert await queue.extend_many([stale], lease_seconds=1000 * self.lease_seconds) == [stale]
+        await harness.pass_time(self.lease_seconds * 1.1)
+        last = await self.take_one(queue, owner="w3")
+        await queue.ack(last)
+        with pytest.raises(LeaseLost):
+            await queue.ack(lease)
+
+    async def test_q06_a_lease_settles_once(self, queue: Queue) -> None:
+        """What was handed back or given up is out of its owner's hands."""
+        await queue.put(Ticket(id="a", body=b"1"))
+        lease = await self.take_one(queue)
+        await queue.nack(lease, delay_seconds=0, counted=False, reason="first")
+        await self._is_over(queue, lease)
+        assert (await queue.depth()).ready == 1
+        lease = await self.take_one(queue)
+        await queue.dead_letter(lease, reason="second")
+        await self._is_over(queue, lease)
+
+        assert [letter.reason for letter in await queue.dead()] == ["second"]
+
+    async def _is_over(self, queue: Queue, lease: Lease) -> None:
+        """Whatever is tried with a lease that is over changes nothing."""
+        for settling in (
+            queue.extend(lease, lease_seconds=1000 * self.lease_seconds),
+            queue.ack(lease),
+            queue.nack(lease, delay_seconds=0, counted=True, reason="stale"),
+            queue.dead_letter(lease, reason="stale"),
+        ):
+            with pytest.raises(LeaseLost):
+                await settling
 
     async def test_q07_nack_hides(self, queue: Queue, harness: QueueHarness) -> None:
         """A task handed back is not seen before the delay has passed, and then is, at once."""
