@@ -8,7 +8,9 @@ import json
 import pytest
 
 from tests.guard.stage import Stage, Tool
-from worker.guard.fleet import Fleet, opinions, quorum
+from worker.guard import fleet as gossip
+from worker.guard.fleet import Fleet, opinions, quorum, words_of
+from worker.store import peers
 from worker.store.memory import MemoryBase, MemoryStore
 from worker.testing.simclock import simulated
 
@@ -37,6 +39,11 @@ class Workers:
         for _ in range(times):
             for fleet in self.fleets:
                 await fleet.round()
+
+    async def said(self) -> list[str]:
+        """What all of them say now."""
+        heard = await MemoryStore(self.base).peers.gossip("x", None, ttl_seconds=1)
+        return list(heard.words)
 
     @property
     def states(self) -> list[str]:
@@ -83,10 +90,9 @@ async def test_what_was_followed_is_not_passed_on() -> None:
     await asyncio.sleep(20)  # the two have said nothing for longer than their words stand
     for fleet in followers:
         await fleet.round()
-    heard = await MemoryStore(workers.base).peers.gossip("x", None, ttl_seconds=1)
 
     assert workers.states == ["open"] * 4
-    assert heard.words == ()
+    assert await workers.said() == []
 
 
 @simulated
@@ -107,6 +113,66 @@ async def test_who_hears_of_a_recovery_tries_sooner_and_by_itself() -> None:
     outcome = await late.call(Tool("back"))
 
     assert (outcome.value, late.guard.state) == ("back", "closed")
+
+
+@simulated
+async def test_it_stays_open_for_as_long_as_any_of_those_who_found_it_so() -> None:
+    """The one that has opened last has the longest to go."""
+    workers = Workers(3)
+    await workers.rounds()
+    await workers.stages[0].open()
+    await asyncio.sleep(14)
+    await workers.stages[1].open()
+    await workers.rounds(2)
+
+    assert workers.stages[2].guard.open_seconds_left == pytest.approx(30, abs=1)
+
+
+@simulated
+async def test_where_some_still_find_it_open_nobody_tries_sooner() -> None:
+    """One of two has closed: the third waits out its time."""
+    workers = Workers(3)
+    await workers.rounds()
+    for stage in workers.stages[:2]:
+        await stage.open()
+    await workers.rounds(2)
+    workers.stages[0].guard.admission.breaker.close(cause="trial")
+    await workers.rounds(2)
+
+    assert workers.stages[2].guard.open_seconds_left == pytest.approx(30, abs=1)
+
+
+@simulated
+async def test_only_what_has_closed_is_told_as_recovered() -> None:
+    """A window that is over is no recovery, and one that opened again is none any more."""
+    workers = Workers(1)
+    [stage], [fleet] = workers.stages, workers.fleets
+    await stage.open()
+    await fleet.round()
+    await asyncio.sleep(stage.guard.open_seconds_left)
+    await fleet.round()
+    due = await workers.said()
+    await stage.call(Tool("back"))
+    await fleet.round()
+    closed = await workers.said()
+    await stage.open()
+    await fleet.round()
+    [again] = await workers.said()
+
+    assert (due, closed) == ([], ['{"open": {}, "closed": ["quotes"]}'])
+    assert json.loads(again) == {"open": {"quotes": 30.0}, "closed": []}
+
+
+@pytest.mark.parametrize("length", [1, 50, 500, 20_000])
+def test_what_is_said_has_a_bound(length: int) -> None:
+    """However many breakers have opened, and whatever they are called, a store takes the words."""
+    names = [str(number).rjust(length, "n") for number in range(1000)]
+    text = words_of(dict.fromkeys(names, 29.123456789), names)
+    said = json.loads(text)
+
+    assert len(text) <= gossip.WORDS_MAX <= peers.WORDS_MAX
+    assert len(said["open"]) == len(said["closed"]) <= gossip.NAMES_MAX
+    assert (said["open"] == {}) is (length > gossip.WORDS_MAX)
 
 
 @simulated

@@ -14,7 +14,7 @@ import asyncio
 import json
 import math
 import random as random_module
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,7 +28,8 @@ TTL_SECONDS = 15.0  # after it a worker that says nothing is not there
 RECOVERED_SECONDS = 10.0  # so long a worker says that a breaker of its own has closed
 SOONER_SECONDS = 1.0  # at most, until the trial of who hears that others have closed
 TIMEOUT_SECONDS = 2.0
-NAMES_MAX = 100  # breakers that one worker tells of
+NAMES_MAX = 100  # breakers that one worker tells of, of those that find room
+WORDS_MAX = 8_000  # characters; a store takes no more
 
 
 class Heard(Protocol):
@@ -84,6 +85,16 @@ def opinions(words: Iterable[str]) -> dict[str, Opinion]:
         for name in closed:
             found.setdefault(name, Opinion()).closed += 1
     return found
+
+
+def words_of(opened: Mapping[str, float], closed: Sequence[str]) -> str:
+    """What a worker says: the seconds that each of its open breakers has left, and what has closed."""
+    most = NAMES_MAX
+    while True:
+        said = {"open": dict([*opened.items()][:most]), "closed": closed[:most]}
+        if len(text := json.dumps(said)) <= WORDS_MAX:
+            return text
+        most //= 2
 
 
 def quorum(workers: int) -> int:
@@ -166,8 +177,7 @@ class Fleet:
         self._said, self._said_at = said, now
         if not opened and not self._recovered:
             return ""
-        most = dict(list(opened.items())[:NAMES_MAX])
-        return json.dumps({"open": most, "closed": said["closed"][:NAMES_MAX]})
+        return words_of(opened, said["closed"])
 
     def _is_closed(self, name: str) -> bool:
         return any(g.name == name and g.admission.breaker.state == "closed" for g in self._guards())
