@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,6 +116,35 @@ async def test_what_ends_is_started_again_after_a_growing_delay(world, monkeypat
     assert [each.delay_seconds for each in again] == [0.01, 0.02, 0.04]
 
 
+@pytest.mark.parametrize(
+    ("longest", "sound", "delays"), [(0.02, 60.0, [0.01, 0.02, 0.02]), (1.0, 0.0, [0.01] * 3)]
+)
+async def test_the_delay_has_an_end(world, monkeypatch, longest, sound, delays):
+    """It grows up to a bound, and a process that was sound for a while begins with the first one."""
+    monkeypatch.setattr(several, "RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(several, "RESTART_SECONDS_MAX", longest)
+    monkeypatch.setattr(several, "SOUND_SECONDS", sound)
+    running = world(["false"])
+    await running.heard.until("restarting", times=3)
+    again = [each for each in running.heard.changes if each.change == "restarting"][:3]
+
+    assert [each.delay_seconds for each in again] == delays
+
+
+async def test_who_is_just_being_started_ends_with_the_others(world, monkeypatch):
+    """The word to stop comes while a process is being made: it hears of it all the same."""
+    start = Child.start
+
+    async def told_meanwhile(child, *arguments, **options):
+        running.supervisor.stop()
+        await start(child, *arguments, **options)
+
+    monkeypatch.setattr(Child, "start", told_meanwhile)
+    running = world(["sleep", "60"])
+    async with asyncio.timeout(10):
+        assert await running.running == 0
+
+
 async def test_what_cannot_be_set_up_ends_all(world):
     """A process that refuses its settings at the start is not tried again for ever."""
     running = world(["sh", "-c", "exit 2"], ["sleep", "60"])
@@ -158,6 +188,7 @@ async def test_what_is_stuck_is_killed_and_started_again(world, monkeypatch):
 
     changes = [(each.change, each.exit_code) for each in running.heard.changes[:3]]
     assert changes == [("started", None), ("killed", None), ("restarting", -9)]
+    assert asked.count("/healthz") >= 2 + several.UNWELL_PROBES
 
 
 async def test_who_takes_time_to_end_is_not_taken_for_stuck(world, monkeypatch):
@@ -183,6 +214,32 @@ async def test_who_is_not_ready_is_named(world, monkeypatch):
 
     assert not running.supervisor.ready().is_ready
     assert running.supervisor.health().is_healthy
+
+
+async def test_only_who_was_ready_can_be_unwell(monkeypatch):
+    """One that still starts is let alone; a single probe that is well makes up for all before."""
+    child = Child(1, [], ("127.0.0.1", 1), process=SimpleNamespace(returncode=None))
+    found = []
+    for status in (0, 503, 200, 0, 0, 200, 503):
+        monkeypatch.setattr(one, "status_of", lambda address, page, said=status: said)
+        await child.probe()
+        found.append(child.unwell)
+
+    assert found == [0, 0, 0, 1, 2, 0, 1]
+
+
+async def test_a_probe_is_about_the_process_that_was_asked(monkeypatch):
+    """What the one before has said makes the one that came in its place neither ready nor unwell."""
+    child = Child(1, [], ("127.0.0.1", 1), process=SimpleNamespace(returncode=None))
+
+    def status_of(address, page):
+        child.process = SimpleNamespace(returncode=None)
+        return 200
+
+    monkeypatch.setattr(one, "status_of", status_of)
+    await child.probe()
+
+    assert not child.is_ready
 
 
 @pytest.mark.parametrize(("port", "count"), [(0, 2), (65_535, 1), (65_530, 6)])
