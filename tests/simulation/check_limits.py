@@ -84,7 +84,7 @@ def bounded(outcome: Outcome) -> Iterator[str]:
             case ToolRan():
                 tried[fact.run, fact.call, lives[fact.run], fact.purpose] += 1
             case Ended(result=result):
-                most = limits.get(fact.run, 0) + _EMPTY_REPLIES
+                most = limits.get(fact.run, 0)
                 if result.steps > most:
                     yield f"{fact.run} took {result.steps} steps, at most {most} are right"
     most = (outcome.plan.max_steps + _EMPTY_REPLIES) * _ATTEMPTS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.checks import wrong_with
+from tests.simulation.checks import CHECKS, wrong_with
 from tests.simulation.plan import WORLDS, Faults, plan_of
 from tests.simulation.world import run_world
 from worker.consuming.delivery import DeliveryDesk
@@ -18,10 +18,13 @@ from worker.core.events import ToolReturned, ToolStarted
 from worker.core.loop import Loop
 from worker.guard.admission import Admission
 from worker.guard.verdict import Verdict
+from worker.queues.memory import MemoryQueue
 from worker.running.recorder import Recorder
+from worker.running.runner import Runner
 from worker.store.memory import MemoryStore
 from worker.store.memory_sessions import SessionShelf
 from worker.telemetry.redact import Redactor
+from worker.telemetry.tell import Telemetry
 
 Patch = pytest.MonkeyPatch
 
@@ -154,9 +157,46 @@ def sessions_are_shared(patch: Patch) -> None:
     around(patch, SessionShelf, "take", take)
 
 
+def steps_have_no_end(patch: Patch) -> None:
+    """The run goes on when its steps are used up."""
+    patch.setattr(Loop, "max_steps", property(lambda self: 1_000))
+
+
+def a_reply_holds_the_conversation(patch: Patch) -> None:
+    """Each event has everything in it that was before."""
+
+    async def reply(original: Any, self: Runner, request: Any, recorder: Any) -> Any:
+        replied = await original(self, request, recorder)
+        before = [message.body for message in request.messages]
+        return replace(replied, message={**replied.message, "before": before})
+
+    around(patch, Runner, "_reply", reply)
+
+
+def a_listener_may_raise(patch: Patch) -> None:
+    """What is wrong with a listener is a matter of those who tell it something."""
+
+    def tell(self: Telemetry, signal: Any) -> None:
+        for listener in self.hearing(type(signal)):
+            listener.told(signal)
+
+    patch.setattr(Telemetry, "tell", tell)
+
+
+def a_busy_task_stays_away(patch: Patch) -> None:
+    """What somebody else is at work on is looked at again in thirty years."""
+
+    async def nack(original: Any, self: MemoryQueue, lease: Any, **how: Any) -> None:
+        if how["reason"] == "busy":
+            how["delay_seconds"] = 1e9
+        await original(self, lease, **how)
+
+    around(patch, MemoryQueue, "nack", nack)
+
+
 # Breakers open, and those who try them are cancelled: by drains, lost leases and callers.
 HARSH = Faults(tool_fails=0.7, tool_hangs=0.1, drain=10.0, eviction=2.0, cancel=3.0)
-CALM, OUTSIDE, NETWORK, CRASHES, PAUSES, EVERYTHING = 0, 1, 2, 3, 4, 8
+CALM, OUTSIDE, NETWORK, CRASHES, PAUSES, EVICTIONS, EVERYTHING = 0, 1, 2, 3, 4, 6, 8
 MUTANTS: list[tuple[Callable[[Patch], None], str, int | Faults]] = [
     (the_fence_is_removed, "fenced", PAUSES),
     (nothing_is_written_ahead, "never_again", CALM),
@@ -170,8 +210,17 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, int | Faults]] = [
     (secrets_are_told, "no_secrets", OUTSIDE),
     (a_drain_is_counted, "neutral", CALM),
     (sessions_are_shared, "one_after_another", CRASHES),
+    (steps_have_no_end, "bounded", CALM),
+    (a_reply_holds_the_conversation, "linear", CALM),
+    (a_listener_may_raise, "no_bugs", OUTSIDE),
+    (a_busy_task_stays_away, "queue_empty", EVICTIONS),
 ]
 TRIES = 4  # worlds until it is caught
+
+
+def test_every_checker_is_tested() -> None:
+    """There is a broken promise for each of them."""
+    assert {promise for _, promise, _ in MUTANTS} == {check.__name__ for check in CHECKS}
 
 
 @pytest.mark.slow

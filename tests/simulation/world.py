@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
+import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -150,8 +151,8 @@ class World:
             if not staff.process.is_dead:
                 self._look_for_leaks(staff)
             staff.process.is_dead = True
-            if not life.cancelled() and life.exception() is not None:
-                raise life.exception()  # type: ignore[misc]
+            if not life.cancelled() and (error := life.exception()) is not None:
+                self.note(Mishap("bug", "".join(traceback.format_exception(error))))
             if not self._closing:
                 await asyncio.sleep(chance.uniform(*_RESTART_SECONDS))
 
