@@ -99,3 +99,27 @@ async def test_a_task_that_did_not_run_again_is_told_apart_too(start, ask, url, 
         ("t/result", "protocol_error"),
         ("t/result/2", "cancelled"),
     ]
+
+
+async def test_who_redrives_late_costs_nobody_a_result(start, ask, url, tmp_path):
+    """Two redrive it at once; one of them is heard only when the task has been answered."""
+    async with start(BROKEN, answer("42"), queue_url=url.format(folder=tmp_path)) as worker:
+        await ask(worker, Task("t", "q"))
+        reopen = worker.store.inner.reopen
+
+        async def late(task_id, **which):
+            worker.store.inner.reopen = reopen
+            assert await worker.desk.redrive("t")
+            assert await worker.result("t", wait_seconds=5)
+            await reopen(task_id, **which)
+
+        async def is_dead():
+            return await worker.queue.state("t") == "dead"
+
+        await until(is_dead)
+        worker.store.inner.reopen = late
+        was_redriven = await worker.desk.redrive("t")
+        result = await worker.store.result("t")
+
+    assert was_redriven is False
+    assert (result.answer, result.redrives) == ("42", 1)

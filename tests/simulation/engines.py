@@ -135,11 +135,11 @@ class NotedStore(MemoryStore):
             self._note(Ended(result.task_id, None, result))
         return is_new
 
-    async def reopen(self, task_id: str) -> None:
+    async def reopen(self, task_id: str, *, redrives: int | None = None) -> None:
         """See the port."""
         had = await super().result(task_id) is not None
-        await super().reopen(task_id)
-        if had:
+        await super().reopen(task_id, redrives=redrives)
+        if had and await super().result(task_id) is None:
             self._note(Redriven(task_id))
 
     def _wrote(self, run: Run, events: Sequence[Event]) -> None:

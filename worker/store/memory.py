@@ -209,11 +209,12 @@ class MemoryStore:
         records = self.base.records
         return [i for i in task_ids if (record := records.get(i)) is not None and record.cancel]
 
-    async def reopen(self, task_id: str) -> None:
+    async def reopen(self, task_id: str, *, redrives: int | None = None) -> None:
         """See the port: forget the result, keep the events."""
         now = self._now()
         record = self.base.records.get(task_id)
-        if record is not None and record.state == "finished":
+        is_meant = record is not None and redrives in (None, record.redrives)
+        if record is not None and is_meant and record.state == "finished":
             record.state, record.result, record.cancel = "released", None, False
             record.redrives += 1
             record.updated_at = now

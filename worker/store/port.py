@@ -158,7 +158,8 @@ class Journal(Protocol):
     runs it; with a result it returns False and writes nothing. J16 a cancel that was asked for is
     told by `cancel_requested` and by the next write of the owner, also when it was asked before
     the run began; a finished run cannot be cancelled. J17 `reopen` forgets the result and the
-    cancel, keeps the events, and is counted in the `redrives` of the next run and of `view`. J18 `view` shows the events after a number and how long the
+    cancel, keeps the events, and is counted in the `redrives` of the next run and of `view`; it
+    leaves a result of another number than it is asked for. J18 `view` shows the events after a number and how long the
     owner has the run yet, `recent` the runs that changed last (to the second). J19 `renew_many` renews the runs that are still owned and
     returns the lost ones. J20 `prune` asks `kept` for every run that it could forget, and leaves
     those that it names; a run that changes meanwhile stays. J21 an `append` that is not `synced`
@@ -249,10 +250,12 @@ class Journal(Protocol):
         """
         ...
 
-    async def reopen(self, task_id: str) -> None:
+    async def reopen(self, task_id: str, *, redrives: int | None = None) -> None:
         """Forget a result so that a redriven task may run again; its events stay.
 
-        Of a task without a result there is nothing to forget, and nothing is counted.
+        Of a task without a result there is nothing to forget, and nothing is counted. With
+        `redrives`, only the result of before which so many were forgotten: who asks twice, or is
+        heard late, must not cost a newer one.
         """
         ...
 

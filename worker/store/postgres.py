@@ -196,9 +196,9 @@ class PostgresStore:
         rows = await self._link.rows(sql.CANCELLED_AMONG, {"runs": [*names]})
         return [names[task_id] for (task_id,) in rows]
 
-    async def reopen(self, task_id: str) -> None:
+    async def reopen(self, task_id: str, *, redrives: int | None = None) -> None:
         """See the port: forget the result, keep the events."""
-        await self._link.count(sql.REOPEN, {"run": storable(task_id)})
+        await self._link.count(sql.REOPEN, {"run": storable(task_id), "redrives": redrives})
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
         """See the port: a run for operators."""

@@ -109,6 +109,7 @@ REOPEN = f"""
 update @run set state = 'released', result = null, cancel = false, redrives = redrives + 1,
   updated_at = {CLOCK}, finished_at = null
 where id = %(run)s and state = 'finished'
+  and (%(redrives)s::integer is null or redrives = %(redrives)s::integer)
 """
 
 _VIEW = f"""

@@ -202,9 +202,9 @@ class RedisStore:
         places = await self._run(lua.CANCELLED, *map(readable, task_ids))
         return [task_ids[place] for place in places]
 
-    async def reopen(self, task_id: str) -> None:
+    async def reopen(self, task_id: str, *, redrives: int | None = None) -> None:
         """See the port: forget the result, keep the events."""
-        await self._run(lua.REOPEN, readable(task_id))
+        await self._run(lua.REOPEN, readable(task_id), "" if redrives is None else redrives)
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
         """See the port: a run for operators."""

@@ -203,8 +203,10 @@ return places
 REOPEN = Script.of(
     COMMON,
     """
-local id = ARGV[2]
-if get(id, 'state')[1] ~= 'finished' then return 0 end
+local id, wanted = ARGV[2], ARGV[3]
+local found = get(id, 'state', 'redrives')
+if found[1] ~= 'finished' then return 0 end
+if wanted ~= '' and tonumber(wanted) ~= tonumber(found[2] or 0) then return 0 end
 set(id, 'state', 'released')
 redis.call('HDEL', row(id), 'result', 'cancel')
 redis.call('HINCRBY', row(id), 'redrives', 1)

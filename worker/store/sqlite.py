@@ -182,9 +182,9 @@ class SqliteStore:
         rows = await self._read(sql.CANCELLED_AMONG, (json.dumps([*names]),))
         return [names[task_id] for (task_id,) in rows]
 
-    async def reopen(self, task_id: str) -> None:
+    async def reopen(self, task_id: str, *, redrives: int | None = None) -> None:
         """See the port: forget the result, keep the events."""
-        await self._write(self._reopen, readable(task_id))
+        await self._write(self._reopen, (readable(task_id), redrives, redrives))
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
         """See the port: a run for operators."""
@@ -373,9 +373,9 @@ class SqliteStore:
             outcomes.append(connection.execute(sql.CANCEL, (task_id,)).rowcount)
         return outcomes
 
-    def _reopen(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:
+    def _reopen(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         now = self._clock()
-        return [connection.execute(sql.REOPEN, (now, task_id)).rowcount for task_id in ids]
+        return [connection.execute(sql.REOPEN, (now, *wish)).rowcount for wish in wishes]
 
     def _prune(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
         return [self._prune_some(connection, rows) for rows in wishes]

@@ -58,7 +58,7 @@ CANCEL_REQUESTED = "select cancel from run where id = ?"
 REOPEN = """
 update run set state = 'released', result = null, cancel = 0, redrives = redrives + 1,
   updated_at = ?
-where id = ? and state = 'finished'
+where id = ? and state = 'finished' and (? is null or redrives = ?)
 """
 
 _VIEW = """

@@ -131,9 +131,9 @@ class TelledStore:
         """See the port."""
         return await self.inner.cancelled_among(task_ids)
 
-    async def reopen(self, task_id: str) -> None:
+    async def reopen(self, task_id: str, *, redrives: int | None = None) -> None:
         """See the port."""
-        await self.inner.reopen(task_id)
+        await self.inner.reopen(task_id, redrives=redrives)
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
         """See the port."""

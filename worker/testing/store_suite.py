@@ -323,7 +323,9 @@ class StoreSuite(
             assert run.redrives == redrives
         await store.release(run)
         assert await store.put_result(Result(task_id="t", status="error", redrives=2)) is True
-        await store.reopen("t")
+        await store.reopen("t", redrives=1)  # of somebody who has not heard of the second
+        assert await store.result("t") is not None
+        await store.reopen("t", redrives=2)
 
         assert (await self.begin(store)).redrives == 3
         (recent,) = await store.recent()

@@ -278,11 +278,14 @@ class Desk:
 
     async def redrive(self, task_id: str) -> bool:
         """Put a dead letter back with a fresh count; False when there is none of that id."""
+        # Looked at first: if somebody else redrives it as well, its next result is not ours to
+        # forget, and ours may be heard late, when that is there already.
+        view = await self._journal.view(task_id, after_seq=BEYOND_ALL_EVENTS)
         if not await self._is_dead(task_id):
             return False
         # The result goes first: a worker that claimed the task while it still had one would
         # settle it unrun. If we die in between, the letter is still there to be redriven again.
-        await self._journal.reopen(task_id)
+        await self._journal.reopen(task_id, redrives=view.redrives if view else 0)
         return await self._queue.redrive(task_id)
 
     async def _is_dead(self, task_id: str) -> bool:
