@@ -75,13 +75,13 @@ def written(host: str, port: int) -> str:
 
 def check_processes(settings: Settings, count: int) -> None:
     """Refuse what several processes cannot share. Raises CommandFailed, ConfigError."""
-    from worker.checks import listening_address
-    from worker.supervising.supervisor import addresses
-
     if not 1 <= count <= PROCESSES_MAX:
         raise CommandFailed(f"--processes: must be from 1 to {PROCESSES_MAX}", code=2)
     if count == 1:
         return
+    from worker.checks import listening_address
+    from worker.supervising.supervisor import addresses
+
     for name, url in (("QUEUE", settings.queue_url), ("STORE", settings.store_url)):
         if (url or "").partition(":")[0].lower() == "memory":
             raise CommandFailed(
