@@ -1,12 +1,19 @@
-"""Waiting: for what somebody has to keep, though whoever asked for it has gone; for a bell to ring."""
+"""Waiting: for what somebody has to keep, though whoever asked for it has gone; for a bell to ring.
+
+Nobody here waits with `asyncio.wait_for`: before Python 3.12 it swallows a cancel that comes in the
+turn in which its result does (python/cpython#86296), and whoever cancelled waits for ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+AGAIN_SECONDS = 1.0  # until what was cancelled and goes on is cancelled again
 
 
 async def kept(outcome: asyncio.Future[T], *, undo: Callable[[T], Awaitable[Any]]) -> T:
@@ -26,6 +33,38 @@ async def kept(outcome: asyncio.Future[T], *, undo: Callable[[T], Awaitable[Any]
         raise
 
 
+async def happened(event: asyncio.Event, *, within: float | None) -> bool:
+    """Wait for an event, at most so many seconds; tells whether it came."""
+    try:
+        async with asyncio.timeout(within):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+@contextmanager
+def heeding_cancels() -> Iterator[None]:
+    """Around calls of a library that waits with `asyncio.wait_for`: raises the cancel it swallowed."""
+    task = asyncio.current_task()
+    asked = task.cancelling() if task else 0
+    try:
+        yield
+    finally:
+        # A CancelledError that is under way is replaced by one like it.
+        if task and task.cancelling() > asked:
+            raise asyncio.CancelledError
+
+
+async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until they have ended; one that swallows it is cancelled again."""
+    going = set(tasks)
+    while going:
+        for task in going:
+            task.cancel()
+        _, going = await asyncio.wait(going, timeout=AGAIN_SECONDS)
+
+
 class Bell:
     """Somebody who waits for a name to be rung; only for its own event loop."""
 
@@ -41,11 +80,7 @@ class Bell:
 
     async def wait(self, seconds: float) -> bool:
         """Wait for the ring, at most so long; tells whether it came."""
-        try:
-            await asyncio.wait_for(self._rung.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
+        return await happened(self._rung, within=seconds)
 
     def put_away(self) -> None:
         """Stop listening."""

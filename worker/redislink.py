@@ -21,6 +21,7 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from worker.awaiting import heeding_cancels
 from worker.core.errors import ConfigError, WorkerError
 from worker.redisbatch import Batches, Words
 from worker.redisfit import CHECK, forbidden, frail, misused, unfit
@@ -330,8 +331,9 @@ class RedisLink:
     async def _ours(self, full: type[WorkerError] | None) -> Any:
         # Connecting, asking for the settings, sending the script: each within its time, all too.
         try:
-            async with asyncio.timeout(3 * self.settings.answer_seconds):
-                yield
+            with heeding_cancels():
+                async with asyncio.timeout(3 * self.settings.answer_seconds):
+                    yield
         except redis.exceptions.OutOfMemoryError as error:
             kind = full or self._unavailable
             raise kind(f"{self.where} has no memory left (maxmemory); nothing written") from error

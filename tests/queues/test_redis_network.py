@@ -84,3 +84,20 @@ async def test_a_loop_beside_keeps_its_connection_until_it_ends(queue, proxy):
 
     assert received[3] == received[0] and received[7] == received[4]
     assert connected[7] <= connected[0]  # that of the first loop is closed
+
+
+async def test_a_cancel_is_heard_whenever_it_comes(queue):
+    """Also in the turn in which the driver has just written, where Python 3.11 loses it."""
+
+    async def ask_for_ever():
+        while True:
+            await queue.put(Ticket(id="v", body=LARGE))
+
+    for turns in range(80):
+        asking = asyncio.create_task(ask_for_ever())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.wait([asking], timeout=2)
+
+        assert asking.cancelled(), f"after {turns} turns"

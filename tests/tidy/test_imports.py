@@ -51,7 +51,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "outbound": {"core"},
     "http": {"core", "outbound", "telemetry"},
     "guard": {"core", "telemetry"},
-    "model": {"core", "guard", "http", "outbound", "telemetry"},  # guard: client.py only
+    # guard: client.py only
+    "model": {"awaiting", "core", "guard", "http", "outbound", "telemetry"},
     "registry": {"core", "model.port", "toolcontext", "toolkit"},
     "discovery": {"core", "registry", "toolkit"},
     "toollint": {"core", "registry", "toolkit"},
@@ -59,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "postgres": {"awaiting", "core", "shownurl"},
     "redisfit": set(),
     "redisbatch": set(),
-    "redislink": {"core", "redisbatch", "redisfit"},
+    "redislink": {"awaiting", "core", "redisbatch", "redisfit"},
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
     "sqlitejobs": {"awaiting"},
@@ -89,11 +90,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "consuming": {
         *("core", "intake", "queues.port", "running", "store.mailbox", "store.port", "telemetry"),
-        "waking",
+        *("awaiting", "waking"),
     },
     "web": {
         *("core", "guard", "intake", "queues.port", "store.mailbox", "store.port", "telemetry"),
-        *("running.sessions", "waking"),
+        *("awaiting", "running.sessions", "waking"),
     },
     "foreground": {"core", "running", "store.port", "waking"},
     "supervising": {"core", "telemetry", "web.admin"},

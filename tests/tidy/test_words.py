@@ -77,6 +77,18 @@ def test_nothing_is_spawned_and_forgotten():
     assert spawned == []
 
 
+def test_no_cancel_is_lost_in_a_wait():
+    """Before Python 3.12 this call swallows a cancel that comes together with its result."""
+    waits = [
+        f"{path}:{node.lineno}"
+        for path in python_files(*PACKAGES)
+        for node in nodes_of(path)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "asyncio.wait_for"
+    ]
+
+    assert waits == []
+
+
 def test_cancellation_always_passes():
     """A handler that would catch a cancellation hands it on: its last word is a bare raise."""
     greedy = [

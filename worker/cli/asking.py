@@ -137,7 +137,8 @@ async def _answer(worker: Worker, task: Task, history: list[dict[str, Any]] | No
         result = await worker.ask(task, history=history, waiting=_say_waiting, parked=parked)
         if watching is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(watching, 1.0)
+                async with asyncio.timeout(1.0):
+                    await watching
         return result
     finally:
         if watching is not None:

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from worker.awaiting import end_all
+
 Beat = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -42,3 +44,6 @@ async def run_beside(beat: Beat, *, name: str) -> None:
 def _live(loop: asyncio.AbstractEventLoop) -> None:
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.get_loop().run_forever()
+        # The worker's loop stands still until this thread has ended, so a cancel that somebody
+        # swallows must not be the last one.
+        runner.run(end_all(asyncio.all_tasks(loop)))

@@ -34,6 +34,7 @@ except ModuleNotFoundError as missing:
     python = ".venv/bin/python -m worker.model.offline"
     sys.exit(f"{missing.name} is not installed for {sys.executable}: make setup, then {python}")
 
+from worker.awaiting import happened
 from worker.core.steps import tokens_in
 from worker.model.standin.rules import respond
 from worker.model.standin.strict import Objection, checked
@@ -184,10 +185,7 @@ class _Server(uvicorn.Server):
         # uvicorn's own loop wakes ten times a second, and takes as long to notice the end.
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
-            try:
-                await asyncio.wait_for(self._leaving.wait(), 1.0)
-            except TimeoutError:
-                continue
+            await happened(self._leaving, within=1.0)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from worker.awaiting import happened
 from worker.core.errors import LeaseLost, QueueFull, QueueUnavailable
 from worker.queues.holding import Holding
 from worker.queues.memory_shelf import Row, Shelf, dead_letter_of, lease_of, place_of
@@ -114,10 +115,7 @@ class MemoryQueue:
             due = self._shelf.next_moment()
             if due is not None:
                 left = min(left, max(0.001, due - self.broker.clock()))
-            try:
-                await asyncio.wait_for(self._shelf.changed.wait(), left)
-            except TimeoutError:
-                continue
+            await happened(self._shelf.changed, within=left)
 
     def _claim_now(self, owner: str, lease_seconds: float, limit: int) -> list[Lease]:
         now, shelf = self._now(), self._shelf

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from worker.awaiting import happened
 from worker.core.errors import QueueFull, QueueUnavailable
 from worker.queues.memory_shelf import Row, Shelf
 from worker.queues.nats_link import Conflict, NatsLink
@@ -76,11 +77,9 @@ class NatsShelf(Shelf):
         ends = asked + 2 * self.link.answer_seconds
         while self._seen < last:
             self._caught_up.clear()
-            try:
-                await asyncio.wait_for(self._caught_up.wait(), max(0.0, ends - time.monotonic()))
-            except TimeoutError:
+            if not await happened(self._caught_up, within=max(0.0, ends - time.monotonic())):
                 await self._give_up_watch()
-                raise QueueUnavailable(f"NATS at {self.link.where} is behind") from None
+                raise QueueUnavailable(f"NATS at {self.link.where} is behind")
         self._synced_at = asked
 
     async def opened(self) -> None:

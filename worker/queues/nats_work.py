@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from worker.awaiting import happened
 from worker.core.errors import QueueFull, QueueUnavailable
 from worker.queues.memory_shelf import Row, dead_letter_of, place_of
 from worker.queues.nats_intake import NatsIntake
@@ -89,11 +90,7 @@ class NatsWork:
 
     async def wait(self, claimed: Claimed, seconds: float) -> None:
         """Wait until it is worth looking again, `seconds` at most. May be cancelled."""
-        try:
-            within = min(seconds, claimed.due_in, LOOK_SECONDS)
-            await asyncio.wait_for(claimed.changed.wait(), within)
-        except TimeoutError:
-            return
+        await happened(claimed.changed, within=min(seconds, claimed.due_in, LOOK_SECONDS))
 
     async def _claim_known(
         self, found: Claimed, owner: str, lease_seconds: float, limit: int

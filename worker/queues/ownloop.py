@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from worker.awaiting import end_all
 from worker.core.errors import QueueUnavailable
 
 T = TypeVar("T")
@@ -59,10 +60,8 @@ class OwnLoop:
 
 async def _finish(last: Coroutine[Any, Any, Any]) -> None:
     await last
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
+    this = asyncio.current_task()
+    await end_all(task for task in asyncio.all_tasks() if task is not this)
 
 
 async def unless_lost(

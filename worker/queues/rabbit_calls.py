@@ -11,6 +11,7 @@ import aio_pika
 from aio_pika import exceptions as pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
+from worker.awaiting import happened
 from worker.core.errors import QueueUnavailable, WorkerError
 from worker.queues.ownlink import Refused
 from worker.queues.rabbit_link import Connection, RabbitLink
@@ -112,10 +113,8 @@ class RabbitCalls:
             tag = await queue.consume(took)
             while len(taken) < most:
                 came.clear()
-                try:
-                    within = _NO_MORE_SECONDS if taken else _FIRST_SECONDS
-                    await asyncio.wait_for(came.wait(), within)
-                except TimeoutError:
+                within = _NO_MORE_SECONDS if taken else _FIRST_SECONDS
+                if not await happened(came, within=within):
                     break
             await queue.cancel(tag)  # what was on its way has come before the answer to this
 

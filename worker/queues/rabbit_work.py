@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from worker.awaiting import happened
 from worker.core.errors import QueueFull, QueueUnavailable
 from worker.queues.memory_shelf import Row
 from worker.queues.port import AGEING_SECONDS, Lease, Ticket
@@ -120,10 +121,7 @@ class RabbitWork:
 
     async def wait(self, claimed: Claimed, seconds: float) -> None:
         """Wait until it is worth looking again, `seconds` at most. May be cancelled."""
-        try:
-            await asyncio.wait_for(claimed.changed.wait(), min(seconds, LOOK_SECONDS))
-        except TimeoutError:
-            return
+        await happened(claimed.changed, within=min(seconds, LOOK_SECONDS))
 
     async def _batch(
         self,
@@ -310,9 +308,7 @@ class RabbitWork:
             self._deadlines.clear()
             first = min((held.ends_at for held in self._held.values()), default=None)
             within = None if first is None else max(0.0, first - self._now())
-            try:
-                await asyncio.wait_for(self._deadlines.wait(), within)
-            except TimeoutError:
+            if not await happened(self._deadlines, within=within):
                 await self._put_back()
 
     async def _put_back(self) -> None:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from worker.awaiting import happened
 from worker.core.errors import LeaseLost
 from worker.queues.port import Lease, Queue, Ticket
 from worker.testing.blocked import call_beside_blocked_loop
@@ -208,7 +209,7 @@ class QueueLeases(QueueCase):
         await harness.pass_time(self.lease_seconds * 1.1)
 
         claim = asyncio.create_task(self.take(queue, wait_seconds=PATIENCE_SECONDS))
-        await asyncio.wait_for(heard.wait(), PATIENCE_SECONDS / 2)
+        assert await happened(heard, within=PATIENCE_SECONDS / 2)
         assert not claim.done()  # it goes on waiting for a task
         assert await queue.state("poison") == "dead"
         await other.put(Ticket(id="a", body=b"1"))

@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from worker.awaiting import happened
 from worker.web.api import ApiParts, build_app
 from worker.web.gate import check_exposure
 from worker.web.listening import listen
@@ -102,10 +103,7 @@ class _Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         while not await self.on_tick(0):  # sets the Date header, good for a second
-            try:
-                await asyncio.wait_for(self._leaving.wait(), 1.0)
-            except TimeoutError:
-                continue
+            await happened(self._leaving, within=1.0)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
