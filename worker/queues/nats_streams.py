@@ -109,7 +109,7 @@ class NatsStreams:
         self,
         stream: str,
         subject: str,
-        seen: Callable[[str, int, dict[str, str]], None],
+        seen: Seen,
         *,
         after: int,
     ) -> Listening:
@@ -127,13 +127,7 @@ class NatsStreams:
         )
         return await self._listen(subject, stream=stream, cb=told, config=config)
 
-    async def share(
-        self,
-        stream: str,
-        subject: str,
-        deliver: str,
-        took: Callable[[Any], Coroutine[Any, Any, None]],
-    ) -> Listening:
+    async def share(self, stream: str, subject: str, deliver: str, took: Took) -> Listening:
         """Have `took` called with messages of a stream, each given to one of those who share it.
 
         One that it does not acknowledge comes again.

@@ -8,7 +8,7 @@ also runs with duplicate deliveries switched on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from worker.queues.reasons import is_given_up
@@ -290,12 +290,3 @@ class Queue(Protocol):
     async def close(self) -> None:
         """Hand unsettled leases back uncounted and let go of everything. Idempotent."""
         ...
-
-
-@dataclass(slots=True)
-class Published:
-    """A message published to a plain named queue, for `reply_to: queue:<name>`."""
-
-    id: str
-    body: bytes
-    headers: dict[str, str] = field(default_factory=dict)
