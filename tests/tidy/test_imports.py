@@ -165,7 +165,7 @@ MAY_KNOW: dict[str, set[str]] = {
         *("worker/queues/sqlite.py", "worker/queues/sqlite_changes.py"),
         *("worker/store/sqlite.py", "worker/store/sqlite_mail.py"),
         *("worker/store/sqlite_lastgood.py", "worker/store/sqlite_peers.py"),
-        "worker/store/sqlite_rows.py",
+        *("worker/store/sqlite_rows.py", "worker/store/sqlite_runs.py"),
         *("worker/store/sqlite_sessions.py", "tools/orders.py"),
     },
     "starlette": {"worker/web/", "worker/model/offline.py"},

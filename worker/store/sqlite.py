@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
@@ -13,9 +12,7 @@ from worker.awaiting import kept
 from worker.core.errors import (
     IllegalEvent,
     LeaseLost,
-    RunBusy,
     SessionBusy,
-    SessionConflict,
     StoreUnavailable,
 )
 from worker.core.events import Event
@@ -42,14 +39,13 @@ from worker.store.sqlite_lastgood import LastGoodTable
 from worker.store.sqlite_mail import SqliteMailbox
 from worker.store.sqlite_peers import PeerTable
 from worker.store.sqlite_rows import ours, read_view
+from worker.store.sqlite_runs import LONG, Runs
 
 AT_ONCE_BYTES = 64 * 1024  # an append of more pages is left to the writer thread
 FEW = 16  # so many runs are renewed in the caller's thread
 OPEN_AT_ONCE_EVENTS = 200
 DECODE_HERE_BYTES = 64 * 1024  # a longer journal is decoded in a thread, beside the event loop
 PRUNE_BATCH = 200  # runs in one transaction, so that nobody waits long for the lock
-_LONG = "the journal is too long to be read at once"
-_NEW_RUN = (None, "released", 0, "", 0.0, False, 0, None, 0)  # what FIND would tell of one
 
 
 class SqliteStore:
@@ -72,6 +68,7 @@ class SqliteStore:
         self._clock = clock or GuardedClock()
         self.mail: Mailbox = SqliteMailbox(file, clock=self._clock)
         self.peers = PeerTable(file, clock=self._clock)
+        self._runs = Runs(self._clock)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -84,7 +81,7 @@ class SqliteStore:
         claim = None if session is None else readable_claim(session)
         wish = (readable(run_id), owner, lease_seconds, claim)
         found = await self._begin_open(wish, events_max=OPEN_AT_ONCE_EVENTS)
-        if found is _LONG:
+        if found is LONG:
             found = await self._begin_open(wish, events_max=None)
         if isinstance(found, SessionBusy):
             raise found
@@ -104,7 +101,9 @@ class SqliteStore:
     def _begin_open(self, wish: Any, *, events_max: int | None) -> Awaitable[Any]:
         # A long journal is read in the thread: the event loop has better things to do.
         at_once = events_max is not None
-        opening = self._file.write(self._open, (*wish, events_max), synced=False, at_once=at_once)
+        opening = self._file.write(
+            self._runs.open, (*wish, events_max), synced=False, at_once=at_once
+        )
         return ours(kept(opening, undo=self._let_go))
 
     async def append(self, run: Run, events: Sequence[Event], *, synced: bool = True) -> None:
@@ -112,7 +111,7 @@ class SqliteStore:
         body = codec.encode(events)
         wish = (run.id, run.epoch, len(events), body)
         small = len(body) <= AT_ONCE_BYTES
-        appending = self._file.write(self._append, wish, synced=synced, at_once=small)
+        appending = self._file.write(self._runs.append, wish, synced=synced, at_once=small)
         run.next_seq, run.cancel_requested = await ours(appending)
 
     async def renew(self, run: Run, *, lease_seconds: float) -> None:
@@ -126,7 +125,7 @@ class SqliteStore:
             return []
         keys = [(run.id, run.epoch) for run in runs]
         wish, few = (keys, lease_seconds), len(keys) <= FEW
-        cancels = await ours(self._file.write(self._renew, wish, synced=False, at_once=few))
+        cancels = await ours(self._file.write(self._runs.renew, wish, synced=False, at_once=few))
         lost = []
         for run, cancel in zip(runs, cancels, strict=True):
             if cancel is None:
@@ -142,7 +141,7 @@ class SqliteStore:
         run.closing = True
         wish = (run.id, run.epoch, run.session, hold_seconds, turn_row(turn))
         saves = turn is not None
-        releasing = self._file.write(self._release, wish, synced=saves, at_once=not saves)
+        releasing = self._file.write(self._runs.release, wish, synced=saves, at_once=not saves)
         note_freed(run, await ours(releasing))
 
     async def finish(
@@ -154,13 +153,13 @@ class SqliteStore:
         ending = (len(events), body, codec.encode_result(result))
         wish = (run.id, run.epoch, run.session, ending, turn_row(turn))
         small = turn is None and len(body or b"") + len(ending[-1]) <= AT_ONCE_BYTES
-        finishing = self._file.write(self._finish, wish, at_once=small)
+        finishing = self._file.write(self._runs.finish, wish, at_once=small)
         note_freed(run, await ours(finishing))
 
     async def put_result(self, result: Result) -> bool:
         """See the port: the result of a task that never ran."""
         wish = (readable(result.task_id), codec.encode_result(result))
-        return bool(await self._write(self._put_result, wish))
+        return bool(await self._write(self._runs.put_result, wish))
 
     async def result(self, task_id: str) -> Result | None:
         """See the port: the result, or None."""
@@ -169,7 +168,7 @@ class SqliteStore:
 
     async def request_cancel(self, task_id: str) -> bool:
         """See the port: note that a task should stop."""
-        return bool(await self._write(self._cancel, readable(task_id)))
+        return bool(await self._write(self._runs.cancel, readable(task_id)))
 
     async def cancel_requested(self, task_id: str) -> bool:
         """See the port: whether it should stop."""
@@ -184,7 +183,7 @@ class SqliteStore:
 
     async def reopen(self, task_id: str, *, redrives: int | None = None) -> None:
         """See the port: forget the result, keep the events."""
-        await self._write(self._reopen, (readable(task_id), redrives, redrives))
+        await self._write(self._runs.reopen, (readable(task_id), redrives, redrives))
 
     async def view(self, task_id: str, *, after_seq: int = -1) -> RunView | None:
         """See the port: a run for operators."""
@@ -207,15 +206,17 @@ class SqliteStore:
         values: dict[str, Any] = {"before": before, "after": 0.0, "number": 0, "limit": PRUNE_BATCH}
         while old := await self._read(sql.PRUNABLE, values):
             spared = set(await kept([row[2] for row in old])) if kept else ()
-            total += await self._write(self._prune, [row for row in old if row[2] not in spared])
+            total += await self._write(
+                self._runs.prune, [row for row in old if row[2] not in spared]
+            )
             values["after"], values["number"], _ = old[-1]
-        while await self._write(self._forget_sessions, None) == sqlite_sessions.SESSIONS_BATCH:
+        while await self._write(self._runs.forget_sessions, None) == sqlite_sessions.SESSIONS_BATCH:
             pass
         return total
 
     async def enlist(self, run_id: str, session: SessionClaim) -> None:
         """See the port: a place in the line for a run that will come."""
-        await self._write(self._enlist, (readable(run_id), readable_claim(session)))
+        await self._write(self._runs.enlist, (readable(run_id), readable_claim(session)))
 
     async def waits(self, run_id: str) -> SessionWait | None:
         """See the port: the session that a run waits for."""
@@ -262,138 +263,3 @@ class SqliteStore:
         if isinstance(found, tuple) and found[1] is not None:
             with contextlib.suppress(LeaseLost, StoreUnavailable):  # then the lease runs out
                 await self.release(found[0][0], hold_seconds=0.0)
-
-    # --- in the writer thread --------------------------------------------------------------------
-
-    def _open(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [self._open_one(connection, wish, now) for wish in wishes]
-
-    def _open_one(self, connection: sqlite3.Connection, wish: Any, now: float) -> Any:
-        run_id, owner, lease_seconds, claim, events_max = wish
-        row = connection.execute(sql.FIND, (run_id,)).fetchone() or _NEW_RUN
-        number, state, epoch, holder, lease_until, cancel, next_seq, result, redrives = row
-        if state == "finished":
-            return result, None, ()
-        if state == "open" and lease_until > now and holder != owner:
-            return RunBusy(f"{holder} runs {run_id}", retry_after_seconds=lease_until - now)
-        if events_max is not None and next_seq > events_max:
-            return _LONG
-        hold, turns = None, []
-        if claim is not None:
-            taken = sqlite_sessions.take(connection, claim, run_id, now, fresh=not next_seq)
-            if isinstance(taken, SessionBusy):
-                return taken
-            hold, turns = taken.hold, taken.bodies
-        if number is None:  # as most are: one statement
-            connection.execute(sql.BEGIN, (run_id, owner, now + lease_seconds, now, now))
-            return (Run(run_id, 1, owner, 0, session=hold), False), [], turns
-        connection.execute(sql.OWN, (owner, now + lease_seconds, now, number))
-        bodies = [body for (body,) in connection.execute(sql.EVENTS, {"run": number})]
-        run = Run(run_id, epoch + 1, owner, next_seq, bool(cancel), redrives, session=hold)
-        return (run, state == "open"), bodies, turns
-
-    def _append(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [self._append_one(connection, wish, now) for wish in wishes]
-
-    def _append_one(self, connection: sqlite3.Connection, wish: Any, now: float) -> Any:
-        run_id, epoch, count, body = wish
-        row = connection.execute(sql.APPEND, (count, now, run_id, epoch)).fetchone()
-        if row is None:
-            return lost(run_id, epoch)
-        number, next_seq, cancel = row
-        if count:
-            connection.execute(sql.ADD_EVENTS, (number, next_seq - count, count, body))
-        return next_seq, bool(cancel)
-
-    def _renew(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [
-            [
-                (connection.execute(sql.RENEW, (now + seconds, now, *key)).fetchone() or [None])[0]
-                for key in keys
-            ]
-            for keys, seconds in wishes
-        ]
-
-    def _release(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [self._release_one(connection, wish, now) for wish in wishes]
-
-    def _release_one(self, connection: sqlite3.Connection, wish: Any, now: float) -> Any:
-        run_id, epoch, hold, hold_seconds, turn = wish
-        if hold is not None and not connection.execute(sql.IS_OWNED, (run_id, epoch)).fetchone():
-            return lost(run_id, epoch)
-        freed = None
-        if hold is not None and hold_seconds is not None:
-            sqlite_sessions.keep(connection, run_id, hold_seconds, now)
-        elif hold is not None:
-            freed = sqlite_sessions.free(connection, hold, run_id, turn, now)
-            if isinstance(freed, SessionConflict):
-                return freed
-        gone = connection.execute(sql.RELEASE, (now, run_id, epoch)).rowcount
-        return freed if gone else lost(run_id, epoch)
-
-    def _finish(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [self._finish_one(connection, wish, now) for wish in wishes]
-
-    def _finish_one(self, connection: sqlite3.Connection, wish: Any, now: float) -> Any:
-        run_id, epoch, hold, (count, body, result), turn = wish
-        freed = None
-        if hold is not None and connection.execute(sql.IS_OWNED, (run_id, epoch)).fetchone():
-            freed = sqlite_sessions.free(connection, hold, run_id, turn, now)
-            if isinstance(freed, SessionConflict):
-                return freed
-        row = connection.execute(sql.APPEND, (count, now, run_id, epoch)).fetchone()
-        if row is None:
-            done = connection.execute(sql.IS_FINISHED_BY, (run_id, epoch)).fetchone()
-            return None if done else lost(run_id, epoch)
-        number, next_seq, _ = row
-        if count:
-            connection.execute(sql.ADD_EVENTS, (number, next_seq - count, count, body))
-        connection.execute(sql.FINISH, (result, number))
-        return freed
-
-    def _put_result(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now, outcomes = self._clock(), []
-        for task_id, result in wishes:
-            connection.execute(sql.CREATE, (task_id, now, now))
-            is_new = connection.execute(sql.PUT_RESULT, (result, now, task_id)).rowcount
-            if is_new:
-                sqlite_sessions.let_go(connection, task_id, now)
-            outcomes.append(is_new)
-        return outcomes
-
-    def _cancel(self, connection: sqlite3.Connection, ids: list[str]) -> list[Any]:
-        now, outcomes = self._clock(), []
-        for task_id in ids:
-            connection.execute(sql.CREATE, (task_id, now, now))
-            outcomes.append(connection.execute(sql.CANCEL, (task_id,)).rowcount)
-        return outcomes
-
-    def _reopen(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        now = self._clock()
-        return [connection.execute(sql.REOPEN, (now, *wish)).rowcount for wish in wishes]
-
-    def _prune(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        return [self._prune_some(connection, rows) for rows in wishes]
-
-    def _prune_some(self, connection: sqlite3.Connection, rows: list[Any]) -> int:
-        finished = 0
-        for row in rows:
-            # The row as it was read: a run that has been written to since then stays.
-            gone = connection.execute(sql.FORGET_RUN, row).fetchone()
-            if gone is not None:
-                connection.execute(sql.FORGET_EVENTS, {"run": row[1]})
-                finished += gone[0] == "finished"
-        return finished
-
-    def _enlist(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        for run_id, claim in wishes:
-            sqlite_sessions.enlist(connection, claim, run_id, self._clock())
-        return [None] * len(wishes)
-
-    def _forget_sessions(self, connection: sqlite3.Connection, wishes: list[Any]) -> list[Any]:
-        return [sqlite_sessions.forget_some(connection, self._clock()) for _ in wishes]
