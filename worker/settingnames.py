@@ -103,6 +103,7 @@ def explain(error: ValidationError, sources: Mapping[tuple[str, ...], str]) -> s
         wanted = _wanted(place)
         plain = _PLAIN.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
         wrong = f"must be {wanted}" if wanted else plain
+        shown = "" if wrong.startswith(repr(problem["input"])) else shown
         lines.append(f"{variable_of(place)}{where}: {wrong}{shown}")
     return "\n".join(lines)
 

@@ -170,8 +170,8 @@ def connect_writer(settings: FileSettings) -> sqlite3.Connection:
         if code == sqlite3.SQLITE_BUSY:
             raise ConfigError(f"{path}: another program keeps the file locked") from error
         raise ConfigError(
-            f"{path}: cannot be opened for writing ({error}); the file and its folder must be"
-            " writable for this user, on a disk that is"
+            f"{path}: cannot be opened for writing ({error}); it must be a file that this"
+            " user may write, in a folder and on a disk where that is allowed"
         ) from error
     if mode != "wal":
         connection.close()

@@ -137,6 +137,24 @@ def test_model_out_of_reach_is_four(asked, monkeypatch):
     assert "ConnectError" not in ran.err.splitlines()[-1]
 
 
+def test_a_model_that_speaks_no_tls_is_told_so(asked, model, monkeypatch):
+    """https at a plain port is no server that is away: the address to write is named."""
+    monkeypatch.setenv("LOOPWORKER_MODEL_URL", model.url.replace("http:", "https:"))
+    monkeypatch.setenv("LOOPWORKER_MODEL_ATTEMPTS", "1")
+
+    assert f"speaks no TLS; is {model.url} meant?" in asked("ask", "x").err
+
+
+def test_a_host_that_nobody_knows_is_said_without_the_words_of_a_library(asked, monkeypatch):
+    """The address, the reason, and what to look at; each once."""
+    monkeypatch.setenv("LOOPWORKER_MODEL_URL", "http://nobody.invalid/v1")
+    monkeypatch.setenv("LOOPWORKER_MODEL_ATTEMPTS", "1")
+    said = asked("ask", "x").err
+
+    assert "http://nobody.invalid/v1 does not answer (" in said
+    assert said.count("nobody.invalid") == 1 and "ssl:" not in said
+
+
 def test_several_models_out_of_reach_are_all_named(asked, monkeypatch):
     """With a model that stands in, none of the two failures hides the other."""
     with socket.create_server(("127.0.0.1", 0)) as free:

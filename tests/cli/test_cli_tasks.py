@@ -117,6 +117,15 @@ def test_submit_twice_queues_once(cli, engine):
     assert len(engine.claim()) == 1
 
 
+def test_submit_as_json(cli, engine):
+    """With --json a program reads the receipt that the API gives, also of a task that is known."""
+    first = cli("submit", "one", "--id", "t", "--json")
+    again = cli("submit", "one", "--id", "t", "--json")
+
+    assert (first.code, json.loads(first.out)) == (0, {"id": "t", "status": "queued"})
+    assert json.loads(again.out) == {"id": "t", "status": "queued", "duplicate": True}
+
+
 def test_submit_reads_stdin(cli, engine, monkeypatch):
     """`-` takes the text, or with --json-task the whole task, from standard input."""
     monkeypatch.setattr("sys.stdin", stdin("第一行\n第二行\n".encode()))

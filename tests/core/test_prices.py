@@ -245,8 +245,9 @@ def test_prices_are_settings():
     assert settings.prices == ("m-*=1/2", "other=told")
     assert settings.unpriced_models() == ()
     assert load(environ | {"LOOPWORKER_MODEL": "x"}).settings.unpriced_models() == ("x",)
-    with pytest.raises(ConfigError, match="LOOPWORKER_PRICES: 'm=cheap'"):
-        load({"LOOPWORKER_PRICES": "m=cheap"})
+    with pytest.raises(ConfigError, match=r"^LOOPWORKER_PRICES: 'dear' is no price;") as refused:
+        load({"LOOPWORKER_PRICES": "dear"})
+    assert str(refused.value).count("dear") == 1  # what was given is not said twice
 
 
 def test_a_worker_wide_budget_of_money_needs_a_price_as_well():

@@ -92,8 +92,10 @@ async def test_stream_of_a_task_that_never_ran_has_only_the_end(house, client):
 
 
 async def test_stream_of_an_unknown_task_is_not_found(client):
-    """An unknown id is 404, not an empty stream."""
-    assert (await client.get("/v1/tasks/nobody/events")).status_code == 404
+    """An unknown id is 404 and is named, not an empty stream."""
+    answer = await client.get("/v1/tasks/nobody/events")
+
+    assert (answer.status_code, "'nobody'" in answer.json()["error"]["message"]) == (404, True)
 
 
 async def test_stream_outlives_an_outage_of_the_store(house, client):

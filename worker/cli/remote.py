@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import http.client
 import json
+import re
 import sys
 from typing import Any
 from urllib.parse import quote
@@ -117,8 +118,13 @@ def no_answer(url: str, error: str) -> str:
         return error
     from worker.configuration import masked
 
+    if "WRONG_VERSION_NUMBER" in error:
+        plain = masked(url).replace("https://", "http://", 1)
+        return f"{masked(url)} speaks no TLS; is {plain} meant? (LOOPWORKER_MODEL_URL)"
     refused = "Connect call failed" in error or "refused" in error
-    why = "connection refused" if refused else error.rpartition("Error: ")[2]
+    # The library's own sentence has the reason in brackets, behind a host that is named already.
+    why = re.sub(r"^Cannot connect to host .*? \[(.*)\]$", r"\1", error.rpartition("Error: ")[2])
+    why = "connection refused" if refused else why
     return f"{masked(url)} does not answer ({why}); is the server running? (LOOPWORKER_MODEL_URL)"
 
 

@@ -59,7 +59,11 @@ def configure_submit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id", help="the task's id, its deduplication key (default: a new one)")
     parser.add_argument("--session", metavar="ID", help="go on with the conversation of that name")
     parser.add_argument("--wait", action="store_true", help="follow the task and print its answer")
-    parser.add_argument("--json", action="store_true", help="with --wait: print the whole result")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON: the receipt, or with --wait the whole result",
+    )
 
 
 def submit(options: argparse.Namespace) -> int:
@@ -76,7 +80,10 @@ async def _submit(place: Any, body: bytes, options: argparse.Namespace) -> int:
     if not submitted.created:
         tell(f"loopworker: {one_line(task_id)} is known already; it was not queued again")
     if not options.wait:
-        print(task_id)
+        if options.json:
+            print_json(await place.desk.receipt(submitted))
+        else:
+            print(task_id)
         return ANSWERED
     tell(f"loopworker: task {one_line(task_id)}")
     reminding = asyncio.create_task(_remind(place, task_id))

@@ -112,28 +112,24 @@ class Api:
             traceparent=request.headers.get("traceparent"),
             tracestate=request.headers.get("tracestate"),
         )
-        task_id, status = submitted.task.id, QUEUED
-        if not submitted.created:
-            view = await self._desk.look(task_id)
-            status = view.status if view else QUEUED
-        known = {} if submitted.created else {"duplicate": True}
         return reply(
-            {"id": task_id, "status": status, **known},
+            await self._desk.receipt(submitted),
             code=202 if submitted.created else 200,
-            headers={"Location": f"/v1/tasks/{quote(task_id, safe='')}"},
+            headers={"Location": f"/v1/tasks/{quote(submitted.task.id, safe='')}"},
         )
 
     async def look(self, request: Request) -> Response:
         """GET /v1/tasks/{id}: where it is, and its result."""
-        view = await self._desk.look(request.path_params["task_id"], with_steps=True)
-        return reply(view.to_wire()) if view else _no_task()
+        task_id = request.path_params["task_id"]
+        view = await self._desk.look(task_id, with_steps=True)
+        return reply(view.to_wire()) if view else _no_task(task_id)
 
     async def approvals(self, request: Request) -> Response:
         """GET /v1/tasks/{id}/approvals: the calls of this task that wait for a person."""
         task_id = request.path_params["task_id"]
         view = await self._desk.look(task_id)
         if view is None:
-            return _no_task()
+            return _no_task(task_id)
         calls = [each for each in view.waiting if each["kind"] == "approval"]
         return reply({"approvals": [{"task": task_id, **each} for each in calls]})
 
@@ -142,7 +138,7 @@ class Api:
         task_id = request.path_params["task_id"]
         view = await self._desk.cancel(task_id)
         if view is None:
-            return _no_task()
+            return _no_task(task_id)
         view = await self._desk.look(task_id, with_steps=True) or view
         return reply(view.to_wire(), code=202 if view.status == CANCELLING else 200)
 
@@ -151,7 +147,7 @@ class Api:
         task_id = request.path_params["task_id"]
         view = await self._desk.look(task_id)
         if view is None:
-            return _no_task()
+            return _no_task(task_id)
         if self._watchers >= WATCHERS_MAX:
             raise Refusal(503, f"{WATCHERS_MAX} watchers are here already; come back later.")
         after = last_event_id(request)
@@ -252,8 +248,8 @@ async def _with_first(
         yield update
 
 
-def _no_task() -> Response:
-    return refuse(404, "There is no task of that id.", field="id")
+def _no_task(task_id: str) -> Response:
+    return refuse(404, f"there is no task {task_id[:200]!r}", field="id")
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

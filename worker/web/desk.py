@@ -175,6 +175,14 @@ class Desk:
             await self._enlist(task, task.session_id)
         return Submitted(task, created)
 
+    async def receipt(self, submitted: Submitted) -> dict[str, Any]:
+        """Write what became of a submitted task as the JSON object that its sender gets."""
+        task_id = submitted.task.id
+        if submitted.created:
+            return {"id": task_id, "status": QUEUED}
+        view = await self.look(task_id)
+        return {"id": task_id, "status": view.status if view else QUEUED, "duplicate": True}
+
     async def _enlist(self, task: Task, session_id: str) -> None:
         if self._sessions is None:
             return
