@@ -52,6 +52,16 @@ class TestRedisStore(StoreSuite):
         yield harness
         await harness.close()
 
+    async def test_words_that_are_no_text_hurt_nobody(self, harness: RedisHarness) -> None:
+        """A damaged row among what the workers say is heard as something unreadable."""
+        store = await harness.open()
+        await store.peers.gossip("a", "one", ttl_seconds=60)
+        async with redis.asyncio.Redis(port=harness.proxy.server_port) as other:
+            await other.hset(f"{store.keys[0]}:peer-words", "b", b"\xff\xfe")
+        heard = await store.peers.gossip("a", None, ttl_seconds=60)
+
+        assert sorted(heard.words) == ["one", "\ufffd\ufffd"]
+
     async def test_a_long_journal_is_read_in_pages(self, harness: RedisHarness) -> None:
         """More batches than one script gives are opened and shown whole, from wherever one looks."""
         store, count = await harness.open(), 2 * EVENTS_PAGE + 50

@@ -235,6 +235,8 @@ def test_what_cannot_be_read_is_nobodys_advice() -> None:
     """Words of another version, or of a stranger in the store, are left alone."""
     good = json.dumps({"open": {"quotes": 5, "odd": -1, "more": float("inf")}})
     words = ["", "[]", "{", '{"open": 3}', '{"open": {"quotes": "soon"}}', '"x"', good]
+    words += ["[" * 5_000, '{"open": {"quotes": 1' + "0" * 400 + "}}"]  # too deep, too large
+    words += [json.dumps({"open": {"quotes": 5}, "closed": ["x" * 9_000]})]  # more than one may say
 
     found = opinions(words)
 

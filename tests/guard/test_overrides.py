@@ -145,6 +145,15 @@ async def test_the_fleets_advice_opens_for_as_long_as_it_says() -> None:
 
 
 @simulated
+async def test_the_fleets_advice_opens_for_no_longer_than_a_worker_would_by_itself() -> None:
+    """Somebody of other settings, or a damaged row, shuts nobody out for ever."""
+    stage = Stage(open_seconds_max=20, throttle_seconds_max=90)
+
+    assert stage.guard.admission.advise_open(1e308)
+    assert stage.guard.open_seconds_left == 90
+
+
+@simulated
 async def test_windows_double_up_to_the_bound_and_start_anew_after_a_close() -> None:
     """5, 10, 20, 20; after a recovery 5 again."""
     stage = Stage(fail_max=1, open_seconds=5, open_seconds_max=20)

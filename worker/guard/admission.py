@@ -270,7 +270,12 @@ class Admission:
     # --- words from outside -----------------------------------------------------------------
 
     def advise_open(self, seconds: float) -> bool:
-        """Open on the word of the fleet for so long; False if it is not plainly closed."""
+        """Open on the word of the fleet for so long; False if it is not plainly closed.
+
+        Not for longer than this worker could have found by itself: others may have other settings.
+        """
+        own = max(self.policy.open_seconds_max, self.policy.throttle_seconds_max)
+        seconds = min(seconds, own)
         with self._lock:
             self._expire()
             follow = self._effective() == "closed"

@@ -73,11 +73,13 @@ def opinions(words: Iterable[str]) -> dict[str, Opinion]:
     """Read what workers say; what cannot be read is of another version, and nobody's advice."""
     found: dict[str, Opinion] = {}
     for text in words:
+        if len(text) > WORDS_MAX:
+            continue
         try:
             said = json.loads(text)
             opened = {str(name): float(left) for name, left in said.get("open", {}).items()}
             closed = [str(name) for name in said.get("closed", ())]
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):
             continue
         for name, left in opened.items():
             if math.isfinite(left) and left > 0:

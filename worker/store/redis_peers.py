@@ -40,4 +40,6 @@ class PeerHash:
         workers, said = await self._link.run(
             _GOSSIP, self._keys, readable(owner), int(says), readable(words or ""), ttl_seconds
         )
-        return Heard(int(workers), tuple(each.decode() for each in said[:WORKERS_MAX]))
+        return Heard(
+            int(workers), tuple(each.decode(errors="replace") for each in said[:WORKERS_MAX])
+        )
