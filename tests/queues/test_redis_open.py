@@ -26,10 +26,11 @@ from worker.store import (
     redis_journal,
     redis_lastgood,
     redis_letters,
+    redis_peers,
     redis_sessions,
 )
 
-MORE = (redis_lastgood, redis_letters, redis_sessions)
+MORE = (redis_lastgood, redis_letters, redis_peers, redis_sessions)
 
 pytestmark = pytest.mark.system
 
@@ -305,6 +306,28 @@ def test_scripts_call_nothing_that_is_not_asked_for():
 def every_script(*modules):
     """The texts of all scripts of some modules."""
     return [each.text for m in modules for each in vars(m).values() if isinstance(each, Script)]
+
+
+async def test_a_claim_gives_up_so_many_at_once_and_no_more(broker):
+    """The server does nothing else meanwhile; the queue asks again at once for the rest."""
+    most, moved = redis_scripts.BURY_BATCH, [0.0]
+    settings = replace(settings_of(address(broker)), shift=lambda: moved[0])
+    link = RedisLink(settings, unavailable=QueueUnavailable)
+    queue = RedisQueue(link, max_deliveries=1)
+    for number in range(most + 20):
+        await queue.put(Ticket(id=f"t-{number}", body=b"1"))
+    leases = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0, limit=most + 20)
+    moved[0] = 31.0
+    _, dead, due_in, _ = await link.run(redis_scripts.CLAIM, queue.keys, "w", 30, 1, 1)
+    told = []
+    queue.on_dead(told.append)
+    assert await queue.claim(owner="w", lease_seconds=30, wait_seconds=0.5) == []
+    depth = await queue.depth()
+    await queue.close()
+
+    assert len(leases) == most + 20
+    assert (len(dead), float(due_in)) == (most, 0.0)
+    assert (len(told), depth.dead) == (20, most + 20)
 
 
 async def test_a_key_of_another_kind_is_named(broker):

@@ -12,7 +12,7 @@ from worker.store.rows import readable
 _GOSSIP = Script.of(
     COMMON,
     """
-local gone = redis.call('ZRANGEBYSCORE', key('peers'), '-inf', moment(now))
+local gone = redis.call('ZRANGE', key('peers'), '-inf', moment(now), 'BYSCORE')
 for _, owner in ipairs(gone) do
   redis.call('ZREM', key('peers'), owner)
   redis.call('HDEL', key('peer-words'), owner)
