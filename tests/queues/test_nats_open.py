@@ -185,6 +185,45 @@ async def test_a_put_whose_answer_got_lost_is_known_by_who_made_it(broker):
     assert taken == [("before", 1), ("t-1", 1)]
 
 
+async def test_what_a_failed_claim_had_picked_is_picked_again(broker):
+    """The index had it as the next one when the connection went: it does not forget it."""
+    with proxied(broker) as (proxy, address):
+        queue = NatsQueue(NatsLink(address, answer_seconds=0.3))
+        wish = {"owner": "w", "lease_seconds": 30}
+        assert await queue.claim(wait_seconds=0, **wish) == []
+        await queue.put(Ticket(id="t-1", body=b"1"))
+        await queue.depth()
+        proxy.silence()
+        with pytest.raises(QueueUnavailable):
+            await queue.claim(wait_seconds=0, **wish)
+        proxy.pass_on()
+        taken = await take_all(queue)
+        await queue.close()
+
+    assert taken == [("t-1", 1)]
+
+
+async def test_what_a_claim_got_is_worth_more_than_what_it_did_not(broker, monkeypatch):
+    """Of two tasks one cannot be read just then: the claim brings the other, and the next one both."""
+    queue = open_queue(own_url(broker.port))
+    for name in ("a", "b"):
+        await queue.put(Ticket(id=name, body=b"1"))
+    read = NatsStreams.read
+
+    async def read_but_one(streams, stream, subject):
+        if subject.endswith(token_of("b")):
+            raise QueueUnavailable("not now")
+        return await read(streams, stream, subject)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NatsStreams, "read", read_but_one)
+        first = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0, limit=10)
+    then = await queue.claim(owner="w", lease_seconds=30, wait_seconds=0, limit=10)
+    await queue.close()
+
+    assert ([lease.id for lease in first], [lease.id for lease in then]) == (["a"], ["b"])
+
+
 async def test_a_stream_that_was_deleted_and_made_anew(broker):
     """What was in it is gone, and nothing of it is believed any more."""
     url = own_url(broker.port)

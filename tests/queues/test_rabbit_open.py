@@ -212,6 +212,39 @@ async def test_what_was_due_while_nobody_listened_is_taken_by_who_comes(broker):
     assert {task_id for task_id, _, _ in taken} == {"t-0", "t-1", "t-2"}
 
 
+async def test_a_delay_of_several_steps_is_not_cut_short(broker):
+    """It waits in one queue after the other, for as long as it was asked to in all."""
+    queue = await asyncio.to_thread(open_queue, own_url(broker.port))
+    await queue.put(Ticket(id="t-1", body=b"1"))
+    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5)
+    began = time.monotonic()
+    await queue.nack(lease, delay_seconds=0.7, counted=False, reason="later")
+    taken = await take_all(queue)
+    waited = time.monotonic() - began
+    await queue.close()
+
+    assert taken == [("t-1", 1, 0)]
+    assert waited >= 0.7
+
+
+async def test_who_says_nothing_counts_as_at_work(broker):
+    """A worker that is cut off may have a task in hand: the queue does not look empty."""
+    url = own_url(broker.port)
+    async with proxied(broker) as (proxy, _):
+        cut = RabbitQueue(RabbitLink(address_of(url.replace(str(broker.port), str(proxy.port)))))
+        other = RabbitQueue(RabbitLink(address_of(url)))
+        await cut.put(Ticket(id="t-1", body=b"1"))
+        await cut.claim(owner="w", lease_seconds=30, wait_seconds=5)
+        before = await other.depth()
+        proxy.silence()
+        silent = await other.depth()
+        await other.close()
+        proxy.pass_on()
+        await cut.close()
+
+    assert (before.leased, silent.leased) == (1, 1)
+
+
 async def test_a_task_that_could_not_be_handed_back_is_still_in_hand(broker):
     """The queue that it should go to was deleted: the second time it goes, and is noted once."""
     url = own_url(broker.port)
