@@ -9,6 +9,7 @@ import pytest
 from tests.servers.natsserver import nats_server
 from tests.servers.postgresserver import PostgresServer, postgres_server
 from tests.servers.proxy import Proxy
+from tests.servers.rabbitserver import rabbit_server
 from tests.servers.redisserver import redis_server
 
 pytest.register_assert_rewrite("worker.testing")
@@ -34,6 +35,15 @@ def postgres() -> Iterator[PostgresServer]:
 def nats_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """A NATS server for the whole session, behind a proxy."""
     with nats_server(tmp_path_factory.mktemp("nats")) as server:
+        proxy = Proxy(server.port)
+        yield proxy
+        proxy.close()
+
+
+@pytest.fixture(scope="session")
+def rabbit_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A RabbitMQ server for the whole session, behind a proxy."""
+    with rabbit_server(tmp_path_factory.mktemp("rabbit")) as server:
         proxy = Proxy(server.port)
         yield proxy
         proxy.close()

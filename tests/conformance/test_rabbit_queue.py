@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.servers.proxy import Proxy
-from tests.servers.rabbitserver import rabbit_server
+from worker.queues.port import Depth
 from worker.queues.rabbit_address import address_of
 from worker.queues.rabbit_link import RabbitLink
 from worker.queues.rabbitmq import RabbitQueue
 from worker.testing.queue_suite import QueueSuite
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
-
-
-@pytest.fixture(scope="module")
-def rabbit_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    """A server behind a proxy."""
-    with rabbit_server(tmp_path_factory.mktemp("rabbit")) as server:
-        proxy = Proxy(server.port)
-        yield proxy
-        proxy.close()
 
 
 class RabbitHarness:
@@ -56,7 +47,7 @@ class RabbitHarness:
 
     async def pass_time(self, seconds: float) -> None:
         """Move the clock of leases; that of the server cannot be moved, so what is hidden takes time."""
-        depth = await self.opened[0].depth()
+        depth = sum([await queue.depth() for queue in self.opened], Depth())
         if depth.delayed or depth.parked:
             await asyncio.sleep(seconds)
         else:

@@ -15,6 +15,7 @@ import pytest
 from tests.conformance.test_memory_queue import MemoryHarness
 from tests.conformance.test_nats_queue import NatsHarness
 from tests.conformance.test_postgres_queue import PostgresHarness
+from tests.conformance.test_rabbit_queue import RabbitHarness
 from tests.conformance.test_redis_queue import RedisHarness
 from tests.conformance.test_sqlite_queue import SqliteHarness
 from tests.servers.postgresserver import PostgresServer
@@ -50,6 +51,8 @@ class ShardedHarness:
         )
         shards = {0: first}
         shards |= {n: first.sibling(shard_name(name, n)) for n in range(1, self.sharding.count)}
+        if isinstance(self.engine, RabbitHarness):  # it has to look at the clock of each
+            self.engine.opened += [shards[n] for n in shards if n]
         return ShardedQueue(shards, name=name, sharding=self.sharding, depth_max=depth_max)
 
     async def pass_time(self, seconds: float) -> None:
@@ -142,5 +145,22 @@ class TestNatsSpread(Spread, QueueAgeing):
     async def harness(self, nats_proxy: Proxy) -> AsyncIterator[ShardedHarness]:
         """An empty part of the server."""
         harness = ShardedHarness(NatsHarness(nats_proxy), self.sharding)
+        yield harness
+        await harness.close()
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+class TestRabbitSpread(Spread):
+    """Over one RabbitMQ server."""
+
+    lease_seconds = 4.5  # as for one queue
+    sharding = Sharding(2)
+
+    @pytest.fixture
+    async def harness(self, rabbit_proxy: Proxy) -> AsyncIterator[ShardedHarness]:
+        """An empty part of the server."""
+        harness = ShardedHarness(RabbitHarness(rabbit_proxy), self.sharding)
         yield harness
         await harness.close()

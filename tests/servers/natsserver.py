@@ -14,9 +14,9 @@ _PREFIXES = itertools.count(1)
 
 
 @contextmanager
-def nats_server(folder: Path, *lines: str, jetstream: str = "") -> Iterator[Server]:
+def nats_server(folder: Path, *lines: str, jetstream: str = "", port: int = 0) -> Iterator[Server]:
     """Run a server whose data are in the folder; `lines` are added to its file."""
-    port = free_port()
+    port = port or free_port()
     config = folder / "nats.conf"
     streams = (
         f'jetstream {{ store_dir: "{folder}/data", {jetstream} }}' if jetstream != "off" else ""
