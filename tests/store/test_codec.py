@@ -171,9 +171,38 @@ def test_upcasts_are_chained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert codec.decode(raw) == [events.NoteAdded(1.0, "k", "t")]
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        b"",
+        b"\xff",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"task_id": "t", "status": "x"}',
+        b" " + b"[" * 9_000,
+    ],
+)
+def test_a_result_that_cannot_be_read_is_an_error_and_says_so(raw: bytes | None) -> None:
+    """The task has ended: whoever asks hears that nobody knows how, and nothing raises."""
+    result = codec.decode_result(raw, "t")
+
+    assert (result.task_id, result.status) == ("t", "error")
+    assert result.error is not None and "cannot be read" in result.error
+
+
+@pytest.mark.parametrize("raw", [b"\xff", b"3", b"[1]", b" " + b"[" * 9_000])
+def test_a_batch_that_cannot_be_read_is_an_illegal_event(raw: bytes) -> None:
+    """To whoever runs it and to whoever looks at it alike."""
+    for read in (codec.decode, codec.envelopes):
+        with pytest.raises(IllegalEvent, match="cannot be read"):
+            read(raw)
+
+
 def test_results_round_trip() -> None:
     """A result comes back equal, to the millisecond of the wire format."""
     result = Result(task_id="t", status="completed", answer="八\ud800", started_at=1.25, cost=0.5)
 
-    assert codec.decode_result(codec.encode_result(result)) == result
+    assert codec.decode_result(codec.encode_result(result), "t") == result
     assert dataclasses.asdict(result)["answer"] == "八\ud800"

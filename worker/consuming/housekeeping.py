@@ -12,7 +12,12 @@ from worker.core.task import Result
 from worker.intake import reply_address
 from worker.queues.port import DeadLetter, Depth, Queue
 from worker.store.port import Store, numbered
-from worker.telemetry.signals import QueueFailed, QueueMeasured, TaskDeadLettered
+from worker.telemetry.signals import (
+    ErrorUnhandled,
+    QueueFailed,
+    QueueMeasured,
+    TaskDeadLettered,
+)
 from worker.telemetry.tell import Telemetry
 from worker.waking import wake
 
@@ -101,6 +106,8 @@ class Housekeeper:
                 await self._answer_for([letter for letter in letters if letter.id in ids])
             except (QueueUnavailable, StoreUnavailable) as error:
                 self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
+            except Exception as error:  # the next sweep answers for them
+                self._telemetry.tell(ErrorUnhandled("consumer", error))
 
     async def _hears(self, *, until: float) -> bool:
         try:
@@ -128,6 +135,8 @@ class Housekeeper:
                 await self._mail.forget(older_than_seconds=self._retention_seconds)
         except (QueueUnavailable, StoreUnavailable) as error:
             self._telemetry.tell(QueueFailed(self._queue.name, "connection", str(error)))
+        except Exception as error:  # the border of housekeeping: tasks are worked at without it
+            self._telemetry.tell(ErrorUnhandled("consumer", error))
 
     async def measure(self) -> Depth:
         """Read the depth of the queue and tell it."""
@@ -195,6 +204,10 @@ class Housekeeper:
                 await self._answer_for_one(letter)
             except QueueFull:
                 all_done = False  # the caller's own queue takes no more: the next sweep tries again
+            except (QueueUnavailable, StoreUnavailable):
+                raise
+            except Exception as error:  # one letter that cannot be answered for: the others can
+                self._telemetry.tell(ErrorUnhandled("consumer", error))
         return all_done
 
     async def _answer_for_one(self, letter: DeadLetter) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from worker.queues.port import Place
 from worker.queues.reasons import note_of, ran_out
 
@@ -32,3 +34,12 @@ def place_from(
     return Place(
         state, until=ready_at if state in _HIDDEN else None, deliveries=deliveries, note=note
     )
+
+
+def history_of(text: str | bytes) -> tuple[str, ...]:
+    """The lines of a row's history; one that cannot be read hides no task and no dead letter."""
+    try:
+        lines = json.loads(text)
+    except (ValueError, RecursionError):
+        return ("its history cannot be read",)
+    return tuple(map(str, lines)) if isinstance(lines, list) else ()

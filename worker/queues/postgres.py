@@ -157,7 +157,7 @@ class PostgresQueue:
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
         """See the port: the newest dead letters first."""
         rows = await self._link.rows(sql.DEAD, {"queue": self.name, "limit": max(0, limit)})
-        return [DeadLetter(*(*row[:7], tuple(row[7]))) for row in rows]
+        return [DeadLetter(*(*row[:7], tuple(map(str, row[7])))) for row in rows]
 
     def on_dead(self, told: Callable[[str], None]) -> None:
         """See the port: tell of the tasks that claims give up."""

@@ -134,7 +134,8 @@ where {_OURS}
 """
 
 DEAD = """
-select id, payload, reason, deliveries, enqueued_at, finished_at, owner, history
+select id, payload, reason, deliveries, enqueued_at, coalesce(finished_at, enqueued_at), owner,
+  history
 from @task where queue = %(queue)s and state = 'dead'
 order by finished_at desc, number desc limit %(limit)s
 """

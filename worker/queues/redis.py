@@ -14,7 +14,6 @@ The clock is the server's. What a task survives is the server's to say: its `app
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 from worker.core.errors import QueueFull
 from worker.queues import redis_scripts as lua
 from worker.queues.holding import Holding
-from worker.queues.places import place_from
+from worker.queues.places import history_of, place_from
 from worker.queues.port import (
     MAX_DELIVERIES,
     Capabilities,
@@ -250,13 +249,13 @@ def _dead_letter_of(row: Sequence[bytes]) -> DeadLetter:
         enqueued_at=float(enqueued_at),
         died_at=float(died_at),
         last_owner=owner.decode(),
-        history=tuple(json.loads(history)),
+        history=history_of(history),
     )
 
 
 def _place_of(row: Sequence[bytes]) -> Place:
     written, ready_at, lease_until, owner, deliveries, history, state = row
-    lines = json.loads(history or b"[]")
+    lines = history_of(history or b"[]")
     return place_from(
         written.decode(),
         state.decode(),

@@ -34,7 +34,7 @@ def row_of(header: str, body: bytes) -> tuple[Row, dict[str, Any]] | None:
         kept = json.loads(header)
         more = dict(kept.pop("more"))
         return Row(body=body, **kept), more
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -14,7 +14,6 @@ local disk.
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,6 +23,7 @@ from worker.awaiting import kept
 from worker.core.errors import QueueFull, QueueUnavailable, WorkerError
 from worker.queues import sqlite_statements as sql
 from worker.queues.holding import Holding
+from worker.queues.places import history_of
 from worker.queues.port import (
     MAX_DELIVERIES,
     Capabilities,
@@ -143,7 +143,7 @@ class SqliteQueue:
     async def dead(self, *, limit: int = 100) -> Sequence[DeadLetter]:
         """See the port: the newest dead letters first."""
         rows = await self._read(sql.DEAD, (self.name, limit))
-        return [DeadLetter(*(*row[:7], tuple(json.loads(row[7])))) for row in rows]
+        return [DeadLetter(*(*row[:7], history_of(row[7]))) for row in rows]
 
     def on_dead(self, told: Callable[[str], None]) -> None:
         """See the port: tell of the tasks that claims give up."""

@@ -92,7 +92,8 @@ where number = :number and token = :token and state = 'leased'
 """
 
 DEAD = """
-select id, cast(payload as blob), reason, deliveries, enqueued_at, finished_at, owner, history
+select id, cast(payload as blob), reason, deliveries, enqueued_at, coalesce(finished_at, enqueued_at),
+  owner, history
 from task where queue = ? and state = 'dead' order by finished_at desc, number desc limit ?
 """
 REDRIVE = f"""
@@ -112,7 +113,8 @@ from task where queue = :queue and id = :id
 PLACE = """
 select state, case when (state = 'leased' and lease_until <= :now)
     or (state in ('delayed', 'parked') and ready_at <= :now) then 'ready' else state end,
-  ready_at, coalesce(lease_until, 0), owner, deliveries, coalesce(json_extract(history, '$[#-1]'), '')
+  ready_at, coalesce(lease_until, 0), owner, deliveries,
+  coalesce(case when json_valid(history) then cast(json_extract(history, '$[#-1]') as text) end, '')
 from task where queue = :queue and id = :id
 """
 BODY = """

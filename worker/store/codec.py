@@ -16,8 +16,9 @@ from typing import Any, cast
 import orjson
 
 from worker.core import events
-from worker.core.errors import IllegalEvent, UnknownEvent
+from worker.core.errors import IllegalEvent, TaskInvalid, UnknownEvent
 from worker.core.events import Event
+from worker.core.limits import Status
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall, Usage
 from worker.core.task import Result
 from worker.core.wireformat import result_from_wire, result_to_wire
@@ -57,6 +58,9 @@ _FIELDS = {
     kind: frozenset(field.name for field in dataclasses.fields(kind))
     for kind in (*KINDS.values(), events.Away, Observation, Reply, ToolCall, Usage)
 }
+_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+_ERROR_CHARS = 300
+
 # What orjson cannot write (a lone surrogate, an integer beyond 64 bits) is written by json. The
 # blank in front, which JSON allows, sends it back to json: orjson would not read it the same.
 _BY_JSON = b" "
@@ -87,7 +91,7 @@ def decode(raw: bytes) -> list[Event]:
     """The events of a batch. Raises UnknownEvent or IllegalEvent."""
     try:
         return [_event(envelope) for envelope in load(raw)]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except _DAMAGED as error:
         raise IllegalEvent(f"journal batch cannot be read ({error}): {raw[:200]!r}") from error
 
 
@@ -96,9 +100,17 @@ def decode_all(batches: Iterable[bytes]) -> tuple[Event, ...]:
     return tuple([event for raw in batches for event in decode(raw)])
 
 
-def revived(envelopes: Sequence[Data]) -> list[Event]:
+def envelopes(raw: bytes) -> list[Data]:
+    """The envelopes of a batch, as `Journal.view` shows them. Raises IllegalEvent."""
+    try:
+        return [{**envelope} for envelope in load(raw)]
+    except _DAMAGED as error:
+        raise IllegalEvent(f"journal batch cannot be read ({error}): {raw[:200]!r}") from error
+
+
+def revived(shown: Sequence[Data]) -> list[Event]:
     """The events that `Journal.view` shows, which stay as they are. Raises as `decode` does."""
-    return decode(dump(list(envelopes)))
+    return decode(dump(list(shown)))
 
 
 def encode_result(result: Result) -> bytes:
@@ -106,9 +118,17 @@ def encode_result(result: Result) -> bytes:
     return dump(result_to_wire(result))
 
 
-def decode_result(raw: bytes) -> Result:
-    """Read what `encode_result` wrote."""
-    return result_from_wire(load(raw))
+def decode_result(raw: bytes | None, task_id: str) -> Result:
+    """Read what `encode_result` wrote.
+
+    What cannot be read is told as the error that it is: the task has ended, nobody knows how, and
+    whoever asks for it must neither wait for ever nor fail.
+    """
+    try:
+        return result_from_wire(load(raw or b""))
+    except (*_DAMAGED, TaskInvalid) as error:
+        text = f"the stored result cannot be read ({error})"[:_ERROR_CHARS]
+        return Result(task_id, Status.ERROR, error=text)
 
 
 def load_turns(bodies: Iterable[bytes]) -> tuple[tuple[Data, ...], int]:
@@ -121,7 +141,7 @@ def load_turns(bodies: Iterable[bytes]) -> tuple[tuple[Data, ...], int]:
     for body in bodies:
         try:
             turn = load(body)
-        except (TypeError, ValueError):
+        except _DAMAGED:
             turn = None
         if isinstance(turn, list):
             messages += [message for message in turn if isinstance(message, dict)]

@@ -314,12 +314,12 @@ def _prunable(record: _Record, before: float) -> bool:
 
 
 def _result(record: _Record) -> Result | None:
-    return None if record.result is None else codec.decode_result(record.result)
+    return None if record.result is None else codec.decode_result(record.result, record.id)
 
 
 def _view(record: _Record, events: Sequence[bytes], after_seq: int, now: float) -> RunView:
     shown: list[dict[str, Any]] = [
-        {"seq": seq, **codec.load(raw)[0]} for seq, raw in enumerate(events) if seq > after_seq
+        {"seq": seq, **codec.envelopes(raw)[0]} for seq, raw in enumerate(events) if seq > after_seq
     ]
     return RunView(
         id=record.id,

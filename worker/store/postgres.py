@@ -85,7 +85,7 @@ class PostgresStore:
         if isinstance(begun, SessionBusy | RunBusy):
             raise begun
         if isinstance(begun, bytes):
-            return Opened(run=None, result=codec.decode_result(begun))
+            return Opened(run=None, result=codec.decode_result(begun, run_id))
         try:
             events = await self._events(begun)
         except (IllegalEvent, StoreUnavailable, asyncio.CancelledError):
@@ -178,7 +178,7 @@ class PostgresStore:
     async def result(self, task_id: str) -> Result | None:
         """See the port: the result, or None."""
         rows = await self._link.rows(sql.RESULT, {"run": storable(task_id)})
-        return codec.decode_result(rows[0][0]) if rows else None
+        return codec.decode_result(rows[0][0], task_id) if rows else None
 
     async def request_cancel(self, task_id: str) -> bool:
         """See the port: note that a task should stop."""

@@ -100,7 +100,7 @@ class RedisStore:
         found = await kept(opening, undo=lambda told: self._let_go(_run_of(told, run_id, owner)))
         kind = found[0].decode()
         if kind == "ended":
-            return Opened(run=None, result=codec.decode_result(found[1]))
+            return Opened(run=None, result=codec.decode_result(found[1], run_id))
         if kind == "busy":
             holder, left = found[1].decode(), float(found[2])
             raise RunBusy(f"{holder} runs {run_id}", retry_after_seconds=left)
@@ -185,7 +185,7 @@ class RedisStore:
     async def result(self, task_id: str) -> Result | None:
         """See the port: the result, or None."""
         found = await self._run(lua.RESULT, readable(task_id))
-        return None if found is None else codec.decode_result(found)
+        return None if found is None else codec.decode_result(found, task_id)
 
     async def request_cancel(self, task_id: str) -> bool:
         """See the port: note that a task should stop."""

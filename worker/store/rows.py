@@ -48,7 +48,7 @@ def view_of(row: Any, batches: Iterable[tuple[int, bytes]], after_seq: int) -> R
     events = [
         {"seq": first + place, **envelope}
         for first, body in batches
-        for place, envelope in enumerate(codec.load(body))
+        for place, envelope in enumerate(codec.envelopes(body))
         if first + place > after_seq
     ]
     return RunView(
@@ -59,7 +59,7 @@ def view_of(row: Any, batches: Iterable[tuple[int, bytes]], after_seq: int) -> R
         created_at=created_at,
         updated_at=updated_at,
         events=tuple(events),
-        result=None if result is None else codec.decode_result(result),
+        result=None if result is None else codec.decode_result(result, run_id),
         redrives=redrives,
         lease_left=max(0.0, left) if state == "open" else 0.0,
     )

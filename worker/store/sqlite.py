@@ -87,7 +87,7 @@ class SqliteStore:
             raise found
         opened, bodies, turns = found
         if bodies is None:
-            return Opened(run=None, result=codec.decode_result(opened))
+            return Opened(run=None, result=codec.decode_result(opened, run_id))
         run, taken_over = opened
         try:
             events = await self._decode(bodies)
@@ -164,7 +164,8 @@ class SqliteStore:
     async def result(self, task_id: str) -> Result | None:
         """See the port: the result, or None."""
         rows = await self._read(sql.RESULT, (readable(task_id),))
-        return codec.decode_result(rows[0][0]) if rows and rows[0][0] is not None else None
+        body = rows[0][0] if rows else None
+        return None if body is None else codec.decode_result(body, task_id)
 
     async def request_cancel(self, task_id: str) -> bool:
         """See the port: note that a task should stop."""

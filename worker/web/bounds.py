@@ -9,8 +9,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from worker.core.errors import IllegalEvent
 from worker.core.wireformat import rfc3339
-from worker.store.port import Journal, RunView
+from worker.store.port import BEYOND_ALL_EVENTS, Journal, RunView
 
 COUNTED_MAX = 500  # runs whose count is kept; the ones that nobody has asked for longest leave
 
@@ -59,7 +60,16 @@ class StepCounts:
         self._kept: OrderedDict[str, tuple[float, StepCount]] = OrderedDict()
 
     async def look(self, task_id: str) -> tuple[RunView | None, dict[str, Any] | None]:
-        """A run and its steps. Reads the events that nobody has counted yet."""
+        """A run and its steps, None where its journal is damaged.
+
+        Reads the events that nobody has counted yet.
+        """
+        try:
+            return await self._look(task_id)
+        except (IllegalEvent, LookupError, TypeError):
+            return await self._journal.view(task_id, after_seq=BEYOND_ALL_EVENTS), None
+
+    async def _look(self, task_id: str) -> tuple[RunView | None, dict[str, Any] | None]:
         created_at, count = self._kept.get(task_id, (0.0, StepCount()))
         view = await self._journal.view(task_id, after_seq=count.next_seq - 1)
         if view is not None and count.next_seq and view.created_at != created_at:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from worker.core.errors import StoreUnavailable
+from worker.core.errors import IllegalEvent, StoreUnavailable
 from worker.core.task import Result
 from worker.store.port import Journal
 from worker.web.steps import Narrator, StepUpdate
@@ -64,7 +64,8 @@ async def follow(
 ) -> AsyncIterator[StepUpdate | None]:
     """Yield the updates after `after_seq` as they come; None when there was nothing new.
 
-    Ends after the update that `is_final`. An outage of the store is waited out.
+    Ends after the update that `is_final`. An outage of the store is waited out; of a run whose
+    journal is damaged only the end is told.
     """
     narrator = Narrator()
     while True:
@@ -88,7 +89,10 @@ async def follow(
 async def _news(
     journal: Journal, task_id: str, narrator: Narrator
 ) -> tuple[list[StepUpdate], Result | None]:
-    view = await journal.view(task_id, after_seq=narrator.next_seq - 1)
-    if view is None:
-        return [], await journal.result(task_id)
-    return narrator.tell(view.events), view.result
+    try:
+        view = await journal.view(task_id, after_seq=narrator.next_seq - 1)
+        if view is not None:
+            return narrator.tell(view.events), view.result
+    except (IllegalEvent, LookupError, TypeError):
+        pass  # a damaged journal: nobody can tell its steps, and its end will be told all the same
+    return [], await journal.result(task_id)
