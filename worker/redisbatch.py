@@ -9,39 +9,44 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 CALLS_MAX = 64  # in one batch: whoever is behind a slow one waits for it
 AT_ONCE = 2  # batches under way, so that the server need not wait for us
 
-Words = Sequence[Any]
-Send = Callable[[Sequence[Words]], Coroutine[Any, Any, Sequence[Any]]]
+Call = TypeVar("Call")
 
 
-class Batches:
+class Batches(Generic[Call]):
     """Makes batches of the calls of one event loop.
 
     `send` makes some calls, and returns for each its answer or the exception that is to be raised.
     What it raises itself is raised to all of them.
     """
 
-    def __init__(self, send: Send, *, calls_max: int = CALLS_MAX, at_once: int = AT_ONCE) -> None:
+    def __init__(
+        self,
+        send: Callable[[Sequence[Call]], Coroutine[Any, Any, Sequence[Any]]],
+        *,
+        calls_max: int = CALLS_MAX,
+        at_once: int = AT_ONCE,
+    ) -> None:
         self._send = send
         self._calls_max = calls_max
         self._at_once = at_once
-        self._waiting: deque[tuple[Words, asyncio.Future[Any]]] = deque()
+        self._waiting: deque[tuple[Call, asyncio.Future[Any]]] = deque()
         self._under_way: dict[asyncio.Task[Sequence[Any]], list[asyncio.Future[Any]]] = {}
 
     def __repr__(self) -> str:
         return f"Batches({len(self._waiting)} calls wait, {len(self._under_way)} batches under way)"
 
-    async def ask(self, words: Words) -> Any:
-        """Make a call and return its answer. Cancelled: it has been made, or never will be."""
+    def begin(self, call: Call) -> asyncio.Future[Any]:
+        """Have a call made; the future is its answer. Cancelled: it was made, or never will be."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((words, answer))
+        self._waiting.append((call, answer))
         if len(self._under_way) < self._at_once:
             self._begin()
-        return await answer
+        return answer
 
     async def close(self) -> None:
         """Give up what is asked for; whoever waits for it gets ConnectionAbortedError."""
@@ -61,11 +66,11 @@ class Batches:
         task.add_done_callback(self._settle)
 
     async def _make(self, answers: list[asyncio.Future[Any]]) -> Sequence[Any]:
-        calls: list[Words] = []
+        calls: list[Call] = []
         while self._waiting and len(calls) < self._calls_max:
-            words, answer = self._waiting.popleft()
+            call, answer = self._waiting.popleft()
             if not answer.done():  # else nobody waits for it any more
-                calls.append(words)
+                calls.append(call)
                 answers.append(answer)
         return await self._send(calls) if calls else ()
 

@@ -7,7 +7,6 @@ retries are off: it cannot know whether a command whose answer got lost has had 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -23,8 +22,9 @@ from redis.backoff import NoBackoff
 
 from worker.awaiting import heeding_cancels
 from worker.core.errors import ConfigError, WorkerError
-from worker.redisbatch import Batches, Words
+from worker.redisbatch import Batches
 from worker.redisfit import CHECK, forbidden, frail, misused, unfit
+from worker.redistalk import Call, Script, exchange
 
 CONNECTIONS_MAX = 32  # at once for commands; more of them wait for their turn
 ANSWER_SECONDS = 5.0  # without a byte from the server: the connection is given up
@@ -83,21 +83,6 @@ def settings_of(url: str) -> LinkSettings:
     return LinkSettings(options, prefix=prefix)
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script of the server's; `sha` is the name by which the server knows it."""
-
-    text: str
-    sha: str
-
-    @classmethod
-    def of(cls, *parts: str, frees: bool = False) -> Script:
-        """Put a script together. One that `frees` also runs when the server's memory is full."""
-        head = "#!lua flags=allow-oom\n" if frees else "#!lua\n"
-        text = head + "\n".join(parts)
-        return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
-
-
 _CHECK = Script.of(CHECK, frees=True)
 
 
@@ -114,7 +99,7 @@ class RedisLink:
         self._uses = 1
         self._looked_at: float | None = None  # monotonic; when the server was last found fit
         self._home: asyncio.AbstractEventLoop | None = None
-        self._batches: Batches | None = None
+        self._batches: Batches[Call] | None = None
         self._others: dict[asyncio.AbstractEventLoop, tuple[Any, redis.asyncio.Redis]] = {}
         self._client: redis.asyncio.Redis | None = None
         self._waiting: redis.asyncio.Redis | None = None
@@ -184,40 +169,61 @@ class RedisLink:
 
         `full` is raised when the server has no memory left for it. Cancelled: it was run or not.
         """
-        words = (len(keys), *keys, repr(self.settings.shift()), *values)
-        async with self._ours(full):
-            try:
-                return await self._evaluate(script, words)
-            except redis.exceptions.ResponseError as error:
-                if not str(error).startswith("WRONGTYPE"):
-                    raise
-                wrong = misused(keys[0], _text(await self._ask(("TYPE", keys[0]))))
-                raise self._unavailable(f"{self.where}: {wrong or error}") from error
+        return await self.begin(script, keys, *values, full=full)
 
-    async def _evaluate(self, script: Script, words: Words) -> Any:
-        try:
-            return await self._ask(("EVALSHA", script.sha, *words))
-        except redis.exceptions.NoScriptError:
-            return await self._ask(("EVAL", script.text, *words))
+    def begin(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        *values: Any,
+        full: type[WorkerError] | None = None,
+    ) -> asyncio.Future[Any]:
+        """As `run`, for who has more to do with the answer than to wait for it."""
+        call = Call(script, keys, (repr(self.settings.shift()), *values), full)
+        if self._is_home() and self._batches is not None and not _is_large(values):
+            return self._batches.begin(call)
+        return asyncio.create_task(self._alone(call))
 
-    async def _ask(self, words: Words) -> Any:
-        """Make one call: together with others of this loop, if it is small."""
-        if self._is_home() and self._batches is not None and not _is_large(words):
-            return await self._batches.ask(words)
-        async with self._connected() as client:
+    async def _alone(self, call: Call) -> Any:
+        (answer,) = await self._make((call,))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def _make(self, calls: Sequence[Call]) -> Sequence[Any]:
+        """Make some calls; where one failed, what is to be raised stands for its answer."""
+        silent = self.settings.answer_seconds
+        async with self._reached() as client:
             await self._look(client)
-            return await client.execute_command(*words)
-
-    async def _make(self, calls: Sequence[Words]) -> Sequence[Any]:
-        async with self._connected() as client:
-            await self._look(client)
-            if len(calls) == 1:
-                return [await client.execute_command(*calls[0])]
-            pipeline = client.pipeline(transaction=False)
-            for words in calls:
-                pipeline.execute_command(*words)
-            answers: list[Any] = await pipeline.execute(raise_on_error=False)
+            pool, names = client.connection_pool, [call.by_name() for call in calls]
+            answers, failed = await exchange(pool, names, silent_seconds=silent)
+            unknown = [n for n in failed if isinstance(answers[n], redis.exceptions.NoScriptError)]
+            if unknown:
+                texts = [calls[n].in_full() for n in unknown]
+                told, again = await exchange(pool, texts, silent_seconds=silent)
+                for n, answer in zip(unknown, told, strict=True):
+                    answers[n] = answer
+                failed = [n for n in failed if n not in unknown] + [unknown[n] for n in again]
+            for n in failed:
+                answers[n] = await self._refusal(calls[n], answers[n], pool)
             return answers
+
+    async def _refusal(self, call: Call, error: Exception, pool: Any) -> WorkerError:
+        """What is raised for a call that the server has refused."""
+        self._looked_at = None  # it may have got other settings
+        if isinstance(error, redis.exceptions.OutOfMemoryError):
+            text = f"{self.where} has no memory left (maxmemory); nothing written"
+            refusal = (call.full or self._unavailable)(text)
+        else:
+            wrong = ""
+            if str(error).startswith("WRONGTYPE"):
+                asked, silent = [("TYPE", call.keys[0])], self.settings.answer_seconds
+                (kind,), failed = await exchange(pool, asked, silent_seconds=silent)
+                wrong = "" if failed else misused(call.keys[0], _text(kind))
+            said = f"{self.where}: {wrong}" if wrong else self._cannot(error)
+            refusal = self._unavailable(said)
+        refusal.__cause__ = error
+        return refusal
 
     async def listen(self, heard: Mapping[str, str], *, seconds: float) -> None:
         """Wait until one of these streams holds something after the entry named, or so long.
@@ -225,13 +231,16 @@ class RedisLink:
         It takes nothing, so it may be cancelled at any moment.
         """
         milliseconds = max(1, int(min(seconds, BLOCK_SECONDS) * 1000))
-        words = ("COUNT", 1, "BLOCK", milliseconds, "STREAMS", *heard, *heard.values())
-        async with self._ours(None), self._connected(waits=True) as client:
-            await client.execute_command("XREAD", *words)
+        words = ("XREAD", "COUNT", 1, "BLOCK", milliseconds, "STREAMS", *heard, *heard.values())
+        async with self._reached(waits=True) as client:
+            silent = milliseconds / 1000 + self.settings.answer_seconds
+            answers, failed = await exchange(client.connection_pool, [words], silent_seconds=silent)
+            if failed:
+                raise answers[0]
 
     async def frailty(self) -> str:
         """Say what a crash of the server would cost; empty when that is little."""
-        async with self._ours(None), self._connected() as client:
+        async with self._reached() as client:
             said = await client.info("persistence")
             try:
                 config = await client.config_get("save", "appendfsync")
@@ -260,12 +269,10 @@ class RedisLink:
             self._batches = Batches(self._make)
         return self._home is loop
 
-    @asynccontextmanager
-    async def _connected(self, *, waits: bool = False) -> AsyncIterator[Any]:
+    async def _connected(self, *, waits: bool = False) -> Any:
         if self._is_home():
-            yield self._waiting if waits else self._client
-        else:
-            yield await self._beside()
+            return self._waiting if waits else self._client
+        return await self._beside()
 
     async def _beside(self) -> redis.asyncio.Redis:
         """The connections of a loop that is not the home, and goes on using them: a heartbeat's."""
@@ -288,7 +295,8 @@ class RedisLink:
 
     def _open(self, *, waits: bool = False) -> redis.asyncio.Redis:
         kind = _evented(self.settings.options)
-        options = {**_quiet(self.settings), "retry": Retry(NoBackoff(), 0)}
+        # Silence is timed where the calls are made; the driver's way costs a timer for each answer.
+        options = {**_quiet(self.settings), "retry": Retry(NoBackoff(), 0), "socket_timeout": None}
         if waits:  # as many as wait, so that no command stands behind them
             pool = redis.asyncio.ConnectionPool(
                 connection_class=kind, max_connections=2**16, **options
@@ -328,27 +336,30 @@ class RedisLink:
             raise self._unavailable(f"{self.where}: {wrong}")
 
     @asynccontextmanager
-    async def _ours(self, full: type[WorkerError] | None) -> Any:
+    async def _reached(self, *, waits: bool = False) -> AsyncIterator[Any]:
         # Connecting, asking for the settings, sending the script: each within its time, all too.
         try:
             with heeding_cancels():
                 async with asyncio.timeout(3 * self.settings.answer_seconds):
-                    yield
-        except redis.exceptions.OutOfMemoryError as error:
-            kind = full or self._unavailable
-            raise kind(f"{self.where} has no memory left (maxmemory); nothing written") from error
+                    yield await self._connected(waits=waits)
         except (redis.RedisError, OSError, TimeoutError) as error:
             self._looked_at = None  # it may come back with other settings
             if not isinstance(error, redis.exceptions.ResponseError):
                 await self._drop_idle()
-            said = str(error) or type(error).__name__
-            if "timeout" in said.lower() and _is_tls(self.settings.options):
-                said += " (does this port speak TLS?)"
-            raise self._unavailable(f"Redis at {self.where} cannot be used: {said}") from error
+            raise self._unavailable(self._cannot(error)) from error
+
+    def _cannot(self, error: Exception) -> str:
+        said = str(error) or type(error).__name__
+        if "timeout" in said.lower() and _is_tls(self.settings.options):
+            said += " (does this port speak TLS?)"
+        return f"Redis at {self.where} cannot be used: {said}"
 
 
-def _is_large(words: Words) -> bool:
-    return any(isinstance(word, bytes) and len(word) > LARGE_BYTES for word in words)
+def _is_large(values: Sequence[Any]) -> bool:
+    for value in values:  # noqa: SIM110  (at every call, and a generator costs as much as the call)
+        if value.__class__ is bytes and len(value) > LARGE_BYTES:
+            return True
+    return False
 
 
 def _quiet(settings: LinkSettings) -> dict[str, Any]:

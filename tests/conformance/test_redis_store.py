@@ -14,7 +14,8 @@ from tests.conformance.oneserver import OneServer
 from tests.servers.proxy import Proxy
 from worker.core.errors import StoreUnavailable
 from worker.core.task import Result
-from worker.redislink import RedisLink, Script
+from worker.redislink import RedisLink
+from worker.redistalk import Script
 from worker.store.codec import encode
 from worker.store.port import Remembered, SessionClaim
 from worker.store.redis import RedisStore

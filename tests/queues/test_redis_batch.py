@@ -34,7 +34,7 @@ async def server():
 
 async def asked(batches, *words):
     """Ask for many at the same moment; the tasks."""
-    tasks = [asyncio.create_task(batches.ask([word])) for word in words]
+    tasks = [batches.begin([word]) for word in words]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     return tasks
@@ -89,7 +89,7 @@ async def test_an_error_of_one_is_not_that_of_the_others(server):
 
     assert (str(bad), good) == ("no", "good")
     assert [str(error) for error in broken] == ["died", "died"]
-    assert await batches.ask(["again"]) == "again"
+    assert await batches.begin(["again"]) == "again"
 
 
 async def test_closing_tells_whoever_waits(server):

@@ -20,7 +20,8 @@ from worker.queues import open_queue, redis_scripts
 from worker.queues.port import Ticket
 from worker.queues.redis import RedisQueue
 from worker.redisfit import CHECK, unfit
-from worker.redislink import RedisLink, Script, settings_of
+from worker.redislink import RedisLink, settings_of
+from worker.redistalk import Script
 from worker.store import (
     open_store,
     redis_journal,

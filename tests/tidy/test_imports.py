@@ -60,7 +60,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "postgres": {"awaiting", "core", "shownurl"},
     "redisfit": set(),
     "redisbatch": set(),
-    "redislink": {"awaiting", "core", "redisbatch", "redisfit"},
+    "redistalk": {"core"},
+    "redislink": {"awaiting", "core", "redisbatch", "redisfit", "redistalk"},
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
     "sqlitejobs": {"awaiting"},
@@ -69,11 +70,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("awaiting", "core", "sqlitejobs", "sqliteopen", "sqliteschema", "sqlitesync"),
     },
     "queues": {
-        *("awaiting", "core", "postgres", "redislink", "shownurl", "telemetry"),
+        *("awaiting", "core", "postgres", "redislink", "redistalk", "shownurl", "telemetry"),
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "store": {
-        *("awaiting", "core", "postgres", "redislink", "shownurl", "telemetry"),
+        *("awaiting", "core", "postgres", "redislink", "redistalk", "shownurl", "telemetry"),
         *("sqlitefile", "sqlitejobs", "sqliteopen", "sqliteschema"),
     },
     "waking": {"core", "queues.port", "store.port"},
@@ -157,7 +158,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "pydantic_settings": {"worker/configuration.py", "worker/settings.py"},
     "pytest": {"worker/testing/"},  # suites are tests, shipped for other people's adapters
     "nats": {"worker/queues/nats_link.py", "worker/queues/nats_streams.py"},
-    "redis": {"worker/redislink.py"},
+    "hiredis": {"worker/redistalk.py"},
+    "redis": {"worker/redislink.py", "worker/redistalk.py"},
     "selectolax": {"worker/webpage.py"},
     "sqlite3": {
         *("worker/sqlitefile.py", "worker/sqliteopen.py", "worker/sqliteschema.py"),

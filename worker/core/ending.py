@@ -14,7 +14,7 @@ from worker.core.honesty import manifest, with_notes
 from worker.core.limits import Status
 from worker.core.messages import Observation, Reply, ReplyKind, Source, ToolCall
 from worker.core.observing import unknown_outcome
-from worker.core.task import CallRecord, Handoff, Result
+from worker.core.task import CallRecord, Handoff, Result, Symptom
 from worker.core.texts import HANDED_OFF, NO_INFORMATION, SKIPPED
 
 if TYPE_CHECKING:
@@ -159,10 +159,14 @@ def result_of(
     ended_at: float,
     worker: str = "",
     words: Sequence[ToolWords] = (),
+    trace_id: str | None = None,
+    redrives: int = 0,
+    diagnosis: Sequence[Symptom] = (),
 ) -> Result:
     """Build the result of a run, with everything in it that the caller must not miss.
 
-    `words` say what the tools of the run are about.
+    `words` say what the tools of the run are about, `diagnosis` what is known of it besides what the
+    honesty gate finds.
     """
     assert loop.started is not None
     rows = observations(loop)
@@ -189,8 +193,10 @@ def result_of(
         ended_at=max(ended_at, loop.started.at),
         worker=worker,
         models=loop.models,
-        diagnosis=(INVENTED_VALUE,) if is_altered else (),
+        diagnosis=((INVENTED_VALUE,) if is_altered else ()) + tuple(diagnosis),
         error=finish.error,
+        trace_id=trace_id,
+        redrives=redrives,
         handoff=_handoff(loop, rows) if finish.status == Status.HANDOFF else None,
     )
 

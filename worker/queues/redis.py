@@ -32,7 +32,8 @@ from worker.queues.port import (
     Ticket,
 )
 from worker.queues.reasons import readable
-from worker.redislink import RedisLink, Script
+from worker.redislink import RedisLink
+from worker.redistalk import Script
 
 NEVER = float("inf")
 

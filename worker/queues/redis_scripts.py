@@ -15,7 +15,8 @@ from __future__ import annotations
 from worker.queues.port import AGEING_SECONDS
 from worker.queues.reasons import HISTORY_MAX, delivered_too_often, handed_back, lease_ran_out
 from worker.queues.redis_intake import MOVE_BATCH, TAKE_IN
-from worker.redislink import BLOCK_SECONDS, Script
+from worker.redislink import BLOCK_SECONDS
+from worker.redistalk import Script
 
 PRUNE_BATCH = 500  # tasks in one script, for the server does nothing else meanwhile
 BURY_BATCH = 100  # tasks that one claim gives up

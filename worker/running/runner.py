@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from worker.core.diagnosis import diagnose
@@ -304,13 +304,15 @@ class Runner:
         if loop.waiting:
             await self._waiting.leave(recorder.run.id)
         words = self._words_of(self._still_there(loop))
-        result = result_of(loop, effect, ended_at=now, worker=self._worker, words=words)
-        result = replace(
-            result,
+        result = result_of(
+            loop,
+            effect,
+            ended_at=now,
+            worker=self._worker,
+            words=words,
             trace_id=self._telemetry.trace_id(),
             redrives=recorder.run.redrives,
             diagnosis=(
-                *result.diagnosis,
                 *diagnose(loop, effect, words),
                 *map(broken_rule, sorted(recorder.broken_rules)),
             ),

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from worker.awaiting import kept
 from worker.core.errors import (
@@ -27,7 +27,8 @@ from worker.core.errors import (
 from worker.core.events import Event
 from worker.core.history import RawMessage
 from worker.core.task import Result
-from worker.redislink import RedisLink, Script
+from worker.redislink import RedisLink
+from worker.redistalk import Script
 from worker.store import codec
 from worker.store import redis_journal as lua
 from worker.store import redis_sessions as lines
@@ -80,7 +81,7 @@ class RedisStore:
         self.mail: Mailbox = RedisMailbox(link, self.keys)
         self.peers = PeerHash(link, self.keys)
         self._in_turn: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
-        self._opens: set[asyncio.Task[Any]] = set()
+        self._abandoned: WeakSet[asyncio.Future[Any]] = WeakSet()  # openings that nobody awaits
         self._closed = False
 
     def __repr__(self) -> str:
@@ -94,10 +95,14 @@ class RedisStore:
         Cancelled while it is under way: what it opens is let go of.
         """
         wish = (readable(run_id), readable(owner), lease_seconds, *_claim(session))
-        opening = asyncio.create_task(self._run(lua.OPEN, *wish))
-        self._opens.add(opening)
-        opening.add_done_callback(self._opens.discard)
-        found = await kept(opening, undo=lambda told: self._let_go(_run_of(told, run_id, owner)))
+        opening = self._link.begin(lua.OPEN, self.keys, *wish)
+        try:
+            found = await kept(
+                opening, undo=lambda told: self._let_go(_run_of(told, run_id, owner))
+            )
+        except asyncio.CancelledError:
+            self._abandoned.add(opening)
+            raise
         kind = found[0].decode()
         if kind == "ended":
             return Opened(run=None, result=codec.decode_result(found[1], run_id))
@@ -267,8 +272,8 @@ class RedisStore:
         if self._closed:
             return
         self._closed = True
-        if self._opens:
-            await asyncio.wait(self._opens)
+        if self._abandoned:
+            await asyncio.wait(self._abandoned)
         await self.last_good.flush()
         await self._link.close()
 

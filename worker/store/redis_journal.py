@@ -6,7 +6,7 @@ again because its answer got lost, finds its place taken. By its own words there
 
 from __future__ import annotations
 
-from worker.redislink import Script
+from worker.redistalk import Script
 from worker.store.redis_lua import COMMON, PAGE
 from worker.store.redis_sessions import SESSIONS
 

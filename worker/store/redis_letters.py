@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worker.redislink import Script
+from worker.redistalk import Script
 from worker.store.mailbox import KEPT_BYTES_MAX
 from worker.store.redis_lua import COMMON, PAGE
 

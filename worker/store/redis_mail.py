@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from worker.core.errors import MailboxFull
-from worker.redislink import RedisLink, Script
+from worker.redislink import RedisLink
+from worker.redistalk import Script
 from worker.store import redis_letters as lua
 from worker.store.mailbox import (
     UNEXPECTED_BYTES_MAX,

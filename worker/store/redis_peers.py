@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worker.redislink import RedisLink, Script
+from worker.redislink import RedisLink
+from worker.redistalk import Script
 from worker.store.peers import WORKERS_MAX, Heard, checked
 from worker.store.redis_lua import COMMON
 from worker.store.rows import readable

@@ -6,7 +6,7 @@ costs no write of its own.
 
 from __future__ import annotations
 
-from worker.redislink import Script
+from worker.redistalk import Script
 from worker.store.port import HOLD_PATIENCE_SECONDS, LINE_KEPT_SECONDS, LINE_PATIENCE_SECONDS
 from worker.store.redis_lua import COMMON, PAGE
 

@@ -143,6 +143,8 @@ class Spans:
 
     def hears(self, kind: type) -> bool:
         """Operations that have a span, and the points that are shown on one."""
+        if not self._enabled:
+            return kind is s.TaskProcessing
         return kind in SHAPES or kind in _POINTS
 
     def told(self, signal: s.Signal) -> None:
@@ -157,7 +159,7 @@ class Spans:
         if not is_traced(operation):
             return None
         before = otel_context.get_current()
-        if isinstance(operation, s.TaskProcessing):
+        if type(operation) is s.TaskProcessing:
             return self._started_task(operation, before)
         if not self._enabled:
             return None

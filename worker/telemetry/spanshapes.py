@@ -41,9 +41,9 @@ def is_traced(operation: s.Operation) -> bool:
 
     Claims and heartbeats do not: a worker that waits would fill the trace store with them.
     """
-    if isinstance(operation, s.QueueCall):
+    if type(operation) is s.QueueCall:
         return operation.name == "put" or operation.name in SETTLING
-    if isinstance(operation, s.StoreCall):
+    if type(operation) is s.StoreCall:
         return operation.name.endswith("_session")
     return type(operation) in SHAPES
 

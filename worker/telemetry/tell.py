@@ -158,10 +158,10 @@ def _hears(listener: Listener, kind: type) -> bool:
 
 
 def _enter_scope(operation: Operation) -> Any:
-    if isinstance(operation, TaskProcessing):
+    if type(operation) is TaskProcessing:
         loop_id = f"{operation.task_id}#{operation.delivery}"
         return SCOPE.set(Scope(operation.task_id, operation.session_id, loop_id))
-    if isinstance(operation, RunLoop):
+    if type(operation) is RunLoop:
         loop_id = SCOPE.get().loop_id or operation.task_id
         return SCOPE.set(Scope(operation.task_id, operation.session_id, loop_id))
     return None
