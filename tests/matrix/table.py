@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.matrix.faults import Fault
+from tests.matrix.reports import REPORTS, Report
 from tests.matrix.world import LEASE_SECONDS, Outcome
 
 NAMES = {
@@ -60,4 +61,18 @@ def page(columns: Mapping[str, Sequence[Cell]], faults: Sequence[Fault]) -> str:
     ]
     lines = [head, ["---"] * len(head), *rows]
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"# What breaks when something breaks\n\n{LEGEND}\n{table}\n"
+    return f"# What breaks when something breaks\n\n{LEGEND}\n{table}\n\n{reported()}"
+
+
+def reported() -> str:
+    """Write what was reported of other queues and workers, and what covers it here."""
+    lines = [["reported", "what went wrong", "covered here by"], ["---"] * 3]
+    lines += [[one.places, one.trouble, _covering(one)] for one in REPORTS]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"## What went wrong elsewhere\n\n{table}\n"
+
+
+def _covering(report: Report) -> str:
+    tests = [f"`{name.removeprefix('tests/')}`" for name in report.tests]
+    faults = [f"the fault *{name}*" for name in report.faults]
+    return ", ".join([*faults, *tests, *filter(None, [report.note])])

@@ -224,6 +224,45 @@ async def test_what_a_claim_got_is_worth_more_than_what_it_did_not(broker, monke
     assert ([lease.id for lease in first], [lease.id for lease in then]) == (["a"], ["b"])
 
 
+async def test_delayed_tasks_leave_room_for_others(broker):
+    """Far more than a consumer of NATS may have unacknowledged: a fresh task does not wait for them."""
+    queue = open_queue(own_url(broker.port))
+    names = {f"t{number}" for number in range(1_200)}
+    await asyncio.gather(*(queue.put(Ticket(id=name, body=b"1")) for name in names))
+    hidden = set()
+    while hidden < names:
+        leases = await queue.claim(owner="w", lease_seconds=60, wait_seconds=10, limit=100)
+        assert leases
+        later = [
+            queue.nack(lease, delay_seconds=300, counted=True, reason="later") for lease in leases
+        ]
+        await asyncio.gather(*later)
+        hidden |= {lease.id for lease in leases}
+    await queue.put(Ticket(id="fresh", body=b"1"))
+    taken = await take_all(queue)
+    depth = await queue.depth()
+    await queue.close()
+
+    assert (taken, depth.delayed) == ([("fresh", 1)], len(names))
+
+
+async def test_a_worker_that_starts_leaves_delayed_tasks_alone(broker):
+    """It finds the stream as it has to be, and neither makes nor changes it."""
+    url = own_url(broker.port)
+    queue = open_queue(url)
+    await queue.put(Ticket(id="a", body=b"1"))
+    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5)
+    await queue.nack(lease, delay_seconds=1.0, counted=True, reason="later")
+    others = [open_queue(url) for _ in range(3)]
+    places = [await other.state("a") for other in others]
+    [again] = await others[0].claim(owner="w", lease_seconds=30, wait_seconds=10)
+    for each in (queue, *others):
+        await each.close()
+
+    assert places == ["delayed"] * 3
+    assert (again.id, again.deliveries) == ("a", 2)
+
+
 async def test_a_stream_that_was_deleted_and_made_anew(broker):
     """What was in it is gone, and nothing of it is believed any more."""
     url = own_url(broker.port)

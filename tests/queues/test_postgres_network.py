@@ -174,6 +174,25 @@ async def test_a_heartbeat_keeps_its_connection(postgres):
     assert len(servers) == 2  # that of this loop, and that of the other
 
 
+async def test_no_transaction_is_open_while_a_task_is_worked_at(postgres):
+    """Rows that are dead can be cleared away, however long a task lasts."""
+    url = own_url(postgres.port)
+    queue, store = open_queue(url), open_store(url)
+    await queue.put(Ticket(id="a", body=b"1"))
+    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5)
+    run = (await store.open("a", owner="w", lease_seconds=30)).run
+    await store.append(run, [])
+    await queue.extend(lease, lease_seconds=30)
+    in_one = OURS + " and xact_start is not null"
+    await until(lambda: not int(native(postgres, in_one)), within=5, what="no open transaction")
+    connections = int(native(postgres, OURS))
+    await queue.ack(lease)
+    await queue.close()
+    await store.close()
+
+    assert connections > 0
+
+
 async def test_a_transaction_that_goes_silent_holds_nobody_up(postgres, monkeypatch):
     """The server itself ends it, and whoever waits for its locks goes on meanwhile."""
     monkeypatch.setattr("worker.postgres.link._BEGIN", STRAY)

@@ -331,6 +331,32 @@ async def test_a_claim_gives_up_so_many_at_once_and_no_more(broker):
     assert (len(told), depth.dead) == (20, most + 20)
 
 
+def test_no_script_removes_what_is_not_settled():
+    """Streams are not cut to a length, but for the bell, and no consumer goes with its entries."""
+    texts = every_script(redis_scripts)
+    cut = [line for text in texts for line in text.splitlines() if re.search("MAXLEN|MINID", line)]
+
+    assert all("XTRIM" not in text and "DELCONSUMER" not in text for text in texts)
+    assert all("key('bell')" in line for line in cut), cut
+
+
+async def test_a_task_of_a_dead_worker_comes_back_on_a_quiet_queue(broker):
+    """Nothing else comes, and whoever waits gets it when the lease is over; then the next one."""
+    url = address(broker)
+    queues = [open_queue(url) for _ in range(3)]
+    await queues[0].put(Ticket(id="a", body=b"1"))
+    waits = asyncio.get_running_loop().time
+    taken = []
+    for number, queue in enumerate(queues):  # each of them goes silent with it
+        began = waits()
+        [lease] = await queue.claim(owner=f"w{number}", lease_seconds=0.5, wait_seconds=20)
+        taken.append((lease.deliveries, waits() - began < 10))
+    for queue in queues:
+        await queue.close()
+
+    assert taken == [(1, True), (2, True), (3, True)]
+
+
 async def test_a_key_of_another_kind_is_named(broker):
     """By a queue that is opened, and by one that is open when somebody puts it there."""
     url = address(broker)

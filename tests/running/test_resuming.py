@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from worker import Task, tool
-from worker.core.events import ModelReplied, Started, ToolStarted
+from worker.core.events import ModelReplied, Started, ToolReturned, ToolStarted
 from worker.core.limits import Limits
+from worker.core.messages import Observation
 from worker.core.opening import Opening, open_run
 from worker.model.scripted import answer, calls
 
@@ -70,6 +71,22 @@ async def test_a_reply_that_is_journaled_is_not_asked_for_again(start):
 
         assert (result.status, sent) == ("completed", ["bob"])
         assert len(worker.model.requests) == 1
+
+
+async def test_of_calls_side_by_side_those_that_returned_are_not_made_again(start):
+    """Two of three have their result when the worker dies: the third alone is in doubt."""
+    sent = []
+    to_all = calls(*(("send_mail", {"to": name}) for name in ("ann", "bob", "cem")))
+    begun = [ToolStarted(1_790_000_000.0, f"c{number}", f"key {number}") for number in (1, 2, 3)]
+    returned = [
+        ToolReturned(1_790_000_000.0, f"c{number}", Observation("sent")) for number in (1, 2)
+    ]
+    events = (ModelReplied(1_790_000_000.0, to_all), *begun, *returned)
+    async with start(answer("done"), tools=[mailer(sent)], running=False) as worker:
+        result = await interrupted(worker, *events)
+
+    assert (result.status, sent) == ("completed", [])
+    assert [str(call.source) for call in result.tool_calls] == ["live", "live", "unknown"]
 
 
 async def test_an_interrupted_write_is_never_repeated(start):

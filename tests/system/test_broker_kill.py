@@ -11,6 +11,7 @@ from tests.servers import natsserver, postgresserver, rabbitserver, redisserver
 from tests.system.planmodel import PlanModel
 from tests.system.processes import Site
 from tests.system.test_kill import POINTS, claimed, finished_by_the_next
+from tests.system.test_stale import begun_once
 
 QUICK = ("redis", "postgresql", "nats")
 
@@ -60,6 +61,11 @@ async def site(tmp_path, engine):
 async def test_killed_run_is_finished_by_the_next_worker(site, point):
     """As on the file: nothing is asked or booked twice, and one result is published."""
     await finished_by_the_next(site, point)
+
+
+async def test_a_task_of_many_leases_is_begun_once(site):
+    """As on the file: its worker lives, so no other one gets it."""
+    await begun_once(site)
 
 
 # RabbitMQ takes ten seconds to start: once is enough, and the crash matrix has the rest.

@@ -9,8 +9,8 @@ import pytest
 from tests.system.processes import until
 
 
-async def test_living_worker_keeps_its_task(site):
-    """A task that lasts for many leases is started once, though another worker waits for it."""
+async def begun_once(site):
+    """Let a task last for many leases while another worker waits for it."""
     workers = [site.start(admin=True) for _ in range(2)]
     for worker in workers:
         await worker.ready()
@@ -26,6 +26,11 @@ async def test_living_worker_keeps_its_task(site):
 
     assert (result.status, site.effects()) == ("completed", ["hold go", "book b"])
     assert sum(worker.events().count("task.received") for worker in workers) == 1
+
+
+async def test_living_worker_keeps_its_task(site):
+    """A task that lasts for many leases is started once, though another worker waits for it."""
+    await begun_once(site)
 
 
 @pytest.mark.parametrize("place", ["model", "tool"])
