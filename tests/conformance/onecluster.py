@@ -1,14 +1,14 @@
-"""A schema of a PostgreSQL server for the suites: a clock that the tests move, an outage, what to close."""
+"""A schema of a PostgreSQL server for the suites, and an outage of it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
 import psycopg
 
+from tests.conformance.atserver import AtServer
 from tests.servers.postgresserver import PostgresServer, own_url
 from tests.servers.server import free_port
 from worker.postgres.url import LinkSettings, settings_of
@@ -19,11 +19,11 @@ where application_name = 'loopworker'
 """
 
 
-class OneCluster:
-    """What the harnesses of queue and store share; whatever they open has its own connections."""
+class OneCluster(AtServer):
+    """What the harnesses of queue and store share."""
 
     def __init__(self, server: PostgresServer) -> None:
-        self.moved = 0.0
+        super().__init__()
         settings = settings_of(own_url(server.port))
         self._address = dict(settings.options)
         self.settings: LinkSettings = replace(
@@ -32,11 +32,6 @@ class OneCluster:
             shift=lambda: self.moved,
             answer_seconds=30.0,  # however much else this machine has to do
         )
-        self.opened: list[Any] = []
-
-    async def pass_time(self, seconds: float) -> None:
-        """Move the clock."""
-        self.moved += seconds
 
     @asynccontextmanager
     async def outage(self) -> AsyncIterator[None]:
@@ -47,8 +42,3 @@ class OneCluster:
             await operator.execute(CUT)
         yield
         self._address["port"] = port
-
-    async def close(self) -> None:
-        """Close whatever was opened."""
-        for each in self.opened:
-            await each.close()

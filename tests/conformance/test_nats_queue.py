@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.conformance.atserver import BehindProxy
 from tests.servers.natsserver import own_url
 from tests.servers.proxy import Proxy
 from worker.queues.nats import NatsQueue
@@ -17,14 +17,12 @@ from worker.testing.queue_suite import QueueAgeing, QueueSuite
 pytestmark = pytest.mark.system
 
 
-class NatsHarness:
+class NatsHarness(BehindProxy):
     """A prefix, and a clock that the tests move; every queue has a connection of its own."""
 
     def __init__(self, proxy: Proxy) -> None:
-        self.proxy = proxy
+        super().__init__(proxy)
         self.address = address_of(own_url(proxy.port))
-        self.moved = 0.0
-        self.opened: list[NatsQueue] = []
 
     async def open(
         self, *, name: str = "tasks", max_deliveries: int = 5, depth_max: int | None = None
@@ -39,22 +37,6 @@ class NatsHarness:
         )
         self.opened.append(queue)
         return queue
-
-    async def pass_time(self, seconds: float) -> None:
-        """Move the clock."""
-        self.moved += seconds
-
-    @asynccontextmanager
-    async def outage(self) -> AsyncIterator[None]:
-        """Cut every connection, and refuse new ones."""
-        self.proxy.refuse()
-        yield
-        self.proxy.pass_on()
-
-    async def close(self) -> None:
-        """Close what was opened."""
-        for queue in self.opened:
-            await queue.close()
 
 
 class TestNatsQueue(QueueSuite, QueueAgeing):

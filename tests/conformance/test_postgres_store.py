@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.conformance.atserver import StoreAtServer
 from tests.conformance.onecluster import OneCluster
 from tests.servers.deaflink import DeafLink
 from tests.servers.postgresserver import PostgresServer
 from worker.core.errors import StoreUnavailable
 from worker.core.task import Result
 from worker.store.codec import encode
-from worker.store.port import Opened, Remembered, SessionClaim
+from worker.store.port import Opened, SessionClaim
 from worker.store.postgres import PostgresStore
 from worker.store.postgres_statements import APPEND, OPEN
 from worker.store.postgres_tables import STORE
@@ -65,7 +66,7 @@ class PostgresHarness(OneCluster):
         return int(count)
 
 
-class TestPostgresStore(StoreSuite):
+class TestPostgresStore(StoreSuite, StoreAtServer):
     """The PostgreSQL store."""
 
     repeats: ClassVar[str | None] = None
@@ -125,27 +126,6 @@ class TestPostgresStore(StoreSuite):
         assert await self.events(store) == before
         await store.append(run, [note(2)])
         assert len(await self.events(store)) == 3
-
-    async def test_same_words_at_once_are_two_events(self, harness: PostgresHarness) -> None:
-        """Two writes that say the same are told from one that is made again."""
-        store = await harness.open()
-        run = await self.begin(store)
-        await asyncio.gather(*[store.append(run, [note(7)]) for _ in range(5)])
-
-        assert len(await self.events(store)) == run.next_seq == 5
-
-    async def test_last_good_is_bounded(self, harness: PostgresHarness) -> None:
-        """Beyond its bound the table forgets the oldest values, and others see the rest."""
-        store = await harness.open()
-        store.last_good.values.values_max = 3
-        for number in range(5):
-            await store.remember(f"k{number}" * 2000, "v\0", at=float(number) + 0.1)
-        await store.close()
-
-        again = await harness.open()
-        kept = [await again.recall(f"k{number}" * 2000) for number in range(5)]
-        assert kept[:2] == [None, None]
-        assert kept[2:] == [Remembered("v\0", number + 0.1) for number in (2.0, 3.0, 4.0)]
 
     async def test_nothing_is_left(self, harness: PostgresHarness) -> None:
         """What is over leaves no row behind, in any table."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.conformance.atserver import BehindProxy
 from tests.servers.proxy import Proxy
 from worker.queues.port import Depth
 from worker.queues.rabbit_address import address_of
@@ -18,17 +18,15 @@ from worker.testing.queue_suite import QueueSuite
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
 
-class RabbitHarness:
+class RabbitHarness(BehindProxy):
     """A clock of leases that the tests move; every queue has its own connection.
 
     Quorum queues are costly to make: all tests use the same, and leave them empty.
     """
 
     def __init__(self, proxy: Proxy) -> None:
-        self.proxy = proxy
+        super().__init__(proxy)
         self.address = address_of(f"amqp://guest:guest@127.0.0.1:{proxy.port}/")
-        self.moved = 0.0
-        self.opened: list[RabbitQueue] = []
 
     async def open(
         self, *, name: str = "tasks", max_deliveries: int = 5, depth_max: int | None = None
@@ -55,18 +53,10 @@ class RabbitHarness:
         for queue in self.opened:
             await queue.look_at_clock()
 
-    @asynccontextmanager
-    async def outage(self) -> AsyncIterator[None]:
-        """Cut every connection, and refuse new ones."""
-        self.proxy.refuse()
-        yield
-        self.proxy.pass_on()
-
     async def close(self) -> None:
         """Close what was opened, and leave nothing behind."""
         names = {queue.name for queue in self.opened}
-        for queue in self.opened:
-            await queue.close()
+        await super().close()
         for name in names:
             last = await self.open(name=name)
             await last.empty()

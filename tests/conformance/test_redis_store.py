@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
+from tests.conformance.atserver import StoreAtServer
 from tests.conformance.oneserver import OneServer
 from tests.servers.proxy import Proxy
 from worker.core.errors import StoreUnavailable
@@ -17,7 +17,7 @@ from worker.core.task import Result
 from worker.redislink import RedisLink
 from worker.redistalk import Script
 from worker.store.codec import encode
-from worker.store.port import Remembered, SessionClaim
+from worker.store.port import SessionClaim
 from worker.store.redis import RedisStore
 from worker.store.redis_journal import APPEND, EVENTS_PAGE, OPEN
 from worker.testing.harness import FakeClock
@@ -43,7 +43,7 @@ class RedisHarness(OneServer):
         return store
 
 
-class TestRedisStore(StoreSuite):
+class TestRedisStore(StoreSuite, StoreAtServer):
     """The Redis store."""
 
     @pytest.fixture
@@ -127,27 +127,6 @@ class TestRedisStore(StoreSuite):
         assert await self.events(store) == before
         await store.append(run, [note(2)])
         assert len(await self.events(store)) == 3
-
-    async def test_same_words_at_once_are_two_events(self, harness: RedisHarness) -> None:
-        """Two writes that say the same are told from one that is made again."""
-        store = await harness.open()
-        run = await self.begin(store)
-        await asyncio.gather(*[store.append(run, [note(7)]) for _ in range(5)])
-
-        assert len(await self.events(store)) == run.next_seq == 5
-
-    async def test_last_good_is_bounded(self, harness: RedisHarness) -> None:
-        """Beyond its bound the server forgets the oldest values, and others see the rest."""
-        store = await harness.open()
-        store.last_good.values.values_max = 3
-        for number in range(5):
-            await store.remember(f"k{number}", "v", at=float(number) + 0.1)
-        await store.close()
-
-        again = await harness.open()
-        kept = [await again.recall(f"k{number}") for number in range(5)]
-        assert kept[:2] == [None, None]
-        assert kept[2:] == [Remembered("v", number + 0.1) for number in (2.0, 3.0, 4.0)]
 
     async def test_everything_is_in_one_slot_and_nothing_is_left(
         self, harness: RedisHarness
