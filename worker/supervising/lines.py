@@ -6,10 +6,8 @@ themselves would cut into each other's, and a log of JSON lines would have some 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-from collections.abc import Callable
 
 CHUNK_BYTES = 65_536
 LINE_BYTES_MAX = 4 * 1024 * 1024  # a "line" beyond it is passed on in pieces
@@ -51,9 +49,9 @@ class LinePump:
             thread.join(seconds)
 
     def _pass_on(self, pipe: int) -> None:
-        with contextlib.closing(_Descriptor(pipe)):
+        with open(pipe, "rb", buffering=0) as source:
             kept = b""
-            while chunk := os.read(pipe, CHUNK_BYTES):
+            while chunk := source.read(CHUNK_BYTES):
                 kept += chunk
                 cut = kept.rfind(b"\n") + 1
                 if len(kept) - cut > LINE_BYTES_MAX:
@@ -63,10 +61,3 @@ class LinePump:
                     kept = kept[cut:]
             if kept:  # the last words of a process that was killed
                 self.write(kept + b"\n")
-
-
-class _Descriptor:
-    """A descriptor that can be closed as files are."""
-
-    def __init__(self, number: int) -> None:
-        self.close: Callable[[], None] = lambda: os.close(number)
