@@ -6,6 +6,7 @@ given to one, and comes again when that one dies with it.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from worker.core.errors import QueueFull, QueueUnavailable
@@ -25,23 +26,27 @@ class NatsIntake:
         self._shelf = shelf
         self._stream, self.subject = intake_of(shelf.name)
         self._share: Listening | None = None
+        self._opening = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"NatsIntake({self.subject!r})"
 
     async def open(self) -> None:
         """Take in what comes from now on, and what waits; for as long as the connection lives."""
-        if self._share is not None and self._share.lives:
-            return
+        async with self._opening:
+            if self._share is None or not self._share.lives:
+                self._share = await self._begin()
+
+    async def _begin(self) -> Listening:
         streams = self._shelf.streams
         told = await streams.info(self._stream)
         if told is None:
             await streams.create(self._stream, self.subject, keeps_last=False)
         wrong = "" if told is None else unfit_stream(told[0]["config"], keeps_last=False)
         if wrong:
-            raise Refused(f"NATS: stream {self._stream}: {wrong}")
+            raise Refused(f"NATS at {self._shelf.link.where}: stream {self._stream}: {wrong}")
         deliver = f"loopworker-taken.{token_of(self._shelf.name)}"
-        self._share = await streams.share(self._stream, self.subject, deliver, self._take)
+        return await streams.share(self._stream, self.subject, deliver, self._take)
 
     async def close(self) -> None:
         """Take nothing in any more."""
