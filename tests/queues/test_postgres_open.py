@@ -16,7 +16,7 @@ from worker.core.errors import ConfigError, QueueFull, QueueUnavailable
 from worker.postgres.schema import unfit
 from worker.queues import open_queue
 from worker.queues.port import Ticket
-from worker.queues.postgres import PostgresQueue
+from worker.queues.postgres import BURIED_MAX, PostgresQueue
 from worker.store import open_store
 
 pytestmark = pytest.mark.system
@@ -220,3 +220,22 @@ async def test_a_clock_that_is_set_back_delays_nobody(postgres):
     await queue.close()
 
     assert [lease.id for lease in leases] == ["at once"]
+
+
+async def test_a_claim_gives_up_so_many_at_once_and_no_more(postgres):
+    """A drain does not wait for all that were delivered too often; the next claim has the rest."""
+    moved, told = [0.0], []
+    queue = PostgresQueue(link_of(own_url(postgres.port), shift=lambda: moved[0]), max_deliveries=1)
+    queue.on_dead(told.append)
+    for number in range(BURIED_MAX + 5):
+        await queue.put(Ticket(id=f"t-{number}", body=b"1"))
+    wish = {"owner": "w", "lease_seconds": 30, "wait_seconds": 0}
+    assert len(await queue.claim(limit=BURIED_MAX + 5, **wish)) == BURIED_MAX + 5
+    moved[0] = 31.0
+    counts = []
+    for _ in range(2):
+        assert await queue.claim(**wish) == []
+        counts.append(len(told))
+    await queue.close()
+
+    assert counts == [BURIED_MAX, BURIED_MAX + 5]

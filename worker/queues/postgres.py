@@ -35,6 +35,7 @@ from worker.queues.room import Room
 from worker.queues.rows import NEVER, Claimed, lease_key, lease_of, place_of
 
 PRUNE_BATCH = 500  # rows in one transaction, so that it stays short
+BURIED_MAX = 100  # tasks that one look gives up, before it lets go of the caller
 
 
 class PostgresQueue:
@@ -283,19 +284,17 @@ class PostgresQueue:
             "limit": limit,
             "most": self.max_deliveries,
         }
-        while not leases:
+        while not leases and len(dead) < BURIED_MAX:
             rows = await self._link.rows(sql.CLAIM, values)
             leases = [lease_of(row[:-1], expires_at) for row in rows if row[-1] == "leased"]
             self._held.take(leases)
             died = [row[3] for row in rows if row[-1] == "dead"]
             self._held.tell_dead(died)
             dead += died
-            if not died:
-                break
-        if leases:
-            return Claimed(leases, 0.0, 0, dead)
-        [(due_in,)] = await self._link.rows(sql.NEXT_DUE, {"queue": self.name})
-        return Claimed(leases, NEVER if due_in is None else due_in, 0, dead)
+            if not leases and not died:
+                [(due_in,)] = await self._link.rows(sql.NEXT_DUE, {"queue": self.name})
+                return Claimed([], NEVER if due_in is None else due_in, 0, dead)
+        return Claimed(leases, 0.0, 0, dead)
 
     async def _wait(self, bell: Bell, seconds: float) -> None:
         # Due but not ours to lock just now: somebody else is at it, so a moment later.
