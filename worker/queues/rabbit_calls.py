@@ -108,9 +108,10 @@ class RabbitCalls:
             came.set()
 
         async def take() -> None:
-            await connection.work.set_qos(prefetch_count=most)
             queue = await connection.work.get_queue(name, ensure=False)
-            tag = await queue.consume(took)
+            async with connection.bounding:
+                await connection.work.set_qos(prefetch_count=most)
+                tag = await queue.consume(took)
             while len(taken) < most:
                 came.clear()
                 within = _NO_MORE_SECONDS if taken else _FIRST_SECONDS
@@ -128,7 +129,7 @@ class RabbitCalls:
         """Let go of a message for good. `surely`: come back when the server has heard of it."""
         await self._link.told(connection, message.ack())
         if surely:  # it answers nothing to that, but in turn to what comes after
-            await self._link.told(connection, connection.work.set_qos(prefetch_count=0))
+            await self._link.told(connection, _heard(connection))
 
     async def hear(
         self, connection: Connection, exchange: str, heard: Callable[[bytes], Any]
@@ -238,3 +239,9 @@ async def _opened(connection: AbstractConnection) -> AbstractChannel:
 
 async def _closed(channel: AbstractChannel) -> None:
     await channel.close()
+
+
+async def _heard(connection: Connection) -> None:
+    """Come back when the server has dealt with all that was said in the channel of messages."""
+    async with connection.bounding:
+        await connection.work.set_qos(prefetch_count=0)

@@ -35,6 +35,7 @@ class Connection:
     """One connection; `lost` comes to its end with it, or with one of its two channels.
 
     `work` is where messages are taken and acknowledged, `out` where they are sent and confirmed.
+    `bounding` is for who says how many messages the next consumer of `work` may have, until it is one.
     """
 
     pika: AbstractConnection
@@ -43,6 +44,7 @@ class Connection:
     version: tuple[int, ...]
     lost: asyncio.Future[None]
     declared: set[str] = field(default_factory=set)
+    bounding: asyncio.Lock = field(default_factory=asyncio.Lock)
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SENDS_MAX))
 
     @property

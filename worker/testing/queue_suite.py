@@ -232,6 +232,24 @@ class QueueSuite(QueueLeases, QueueLooking, QueueWaking, QueueTwins):
         assert await self.take(queue, wait_seconds=0.3) == []
         assert 0.25 < time.monotonic() - began < 1.3
 
+    async def test_q21_bounds_while_others_settle(
+        self, queue: Queue, harness: QueueHarness
+    ) -> None:
+        """Nor while leases are settled at the same moment, here and in a queue beside it."""
+        other = queue.sibling("results")
+        await self.open(harness, name="results")  # so that the harness knows what to clear away
+        for number in range(120):
+            await queue.put(Ticket(id=f"t{number}", body=b"1"))
+            await other.put(Ticket(id=f"r{number}", body=b"1"))
+        held, beside = await self.take(queue, limit=4), await self.take(other, limit=8)
+        for _ in range(10):
+            claims = [self.take(queue, limit=3), self.take(other, limit=8)]
+            settling = [queue.ack(lease) for lease in held] + [other.ack(each) for each in beside]
+            (held, beside), _ = await asyncio.gather(
+                asyncio.gather(*claims), asyncio.gather(*settling)
+            )
+            assert (len(held), len(beside)) == (3, 8)
+
     async def test_q21_a_waiting_claim_wakes(self, queue: Queue, harness: QueueHarness) -> None:
         """A claim that waits gets a task that another process puts, well before its time."""
         other = await self.open(harness)
