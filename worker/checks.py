@@ -37,7 +37,12 @@ def check(settings: Settings) -> None:
     listening_address(settings.admin, setting="LOOPWORKER_ADMIN")
     listening_address(settings.http, setting="LOOPWORKER_HTTP")
     if settings.model_url:
-        check_url(settings.model_url, what="LOOPWORKER_MODEL_URL")
+        parts = check_url(settings.model_url, what="LOOPWORKER_MODEL_URL")
+        _require(
+            not (settings.api_key and (parts.username or parts.password)),
+            "LOOPWORKER_MODEL_URL: has an account in it, and LOOPWORKER_API_KEY (or OPENAI_API_KEY)"
+            " is set; a server is told one of them: take the other away",
+        )
     settings.stand_ins()
     _check_shards(settings)
     _check_guard(settings.guard)

@@ -25,6 +25,7 @@ from pydantic import BeforeValidator, Field
 from worker.core.causes import CAUSES, USUAL
 from worker.core.errors import ConfigError
 from worker.section import Key, Line, Seconds, Section, listed
+from worker.shownurl import shown_url
 
 _ROUTE = "/chat/completions"
 _ACCOUNT = re.compile(r"//[^/]*@")
@@ -96,7 +97,9 @@ def read_fallbacks(
     for at, each in enumerate(asked):
         if each in asked[:at]:
             entry = entries[at - 1]
-            raise ConfigError(f"{_LIST}: {entry!r} is a model that stands in the chain already")
+            raise ConfigError(
+                f"{_LIST}: {shown_url(entry)!r} is a model that stands in the chain already"
+            )
     return tuple(_told_apart(read))
 
 
@@ -109,7 +112,7 @@ def _taken_apart(entry: str) -> tuple[str, str | None, list[str] | None]:
     is_torn = any(mark in name for mark in "[]") or name.endswith("@")
     if not name.strip() or is_torn or len(url) > 1:
         raise ConfigError(
-            f"{_LIST}: {entry!r} is no entry; write model, model@https://server/v1 or"
+            f"{_LIST}: {shown_url(entry)!r} is no entry; write model, model@https://server/v1 or"
             " model[cause+cause]"
         )
     return name.strip(), url[0].strip() if url else None, causes
@@ -120,12 +123,14 @@ def _read(entry: str, sections: Mapping[str, FallbackSettings], first: First) ->
     details = sections.get(slug(name), FallbackSettings())
     for told, where in ((url, details.url), (causes, details.causes)):
         if told is not None and where is not None:
-            raise ConfigError(f"{_LIST}: {entry!r} and {_details(name)} say the same thing twice")
+            raise ConfigError(
+                f"{_LIST}: {shown_url(entry)!r} and {_details(name)} say the same thing twice"
+            )
     own = url or details.url
     url = own or first.url
     if url is None:
-        raise ConfigError(f"{_LIST}: {entry!r} has no server; set LOOPWORKER_MODEL_URL")
-    parts = check_url(url, what=f"{_LIST}: {entry!r}")
+        raise ConfigError(f"{_LIST}: {shown_url(entry)!r} has no server; set LOOPWORKER_MODEL_URL")
+    parts = check_url(url, what=f"{_LIST}: {shown_url(entry)!r}")
     if own and (parts.username or parts.password):
         raise ConfigError(f"{_LIST}: put the key into {_details(name)}__API_KEY, not into the URL")
     key = details.api_key.get_secret_value() if details.api_key else None
@@ -142,9 +147,11 @@ def _causes(entry: str, words: Iterable[str] | None) -> frozenset[str]:
     for word in sorted(wanted - set(CAUSES)):
         close = difflib.get_close_matches(word, CAUSES, n=1)
         meant = f"; did you mean {close[0]}?" if close else f"; causes: {', '.join(CAUSES)}"
-        raise ConfigError(f"{_LIST}: {entry!r}: no such cause: {word}{meant}")
+        raise ConfigError(f"{_LIST}: {shown_url(entry)!r}: no such cause: {word}{meant}")
     if not wanted:
-        raise ConfigError(f"{_LIST}: {entry!r} names no cause; causes: {', '.join(CAUSES)}")
+        raise ConfigError(
+            f"{_LIST}: {shown_url(entry)!r} names no cause; causes: {', '.join(CAUSES)}"
+        )
     return wanted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 HIDDEN = "********"
+_NAMED = ("postgresql", "postgres", "redis", "rediss", "amqp", "amqps")
 _SECRET_IN_QUERY = re.compile(
     r"([?&][^=&#]*(?:key|token|secret|password|auth|sig)[^=&#]*=)[^&#]*", re.IGNORECASE
 )
@@ -17,5 +18,8 @@ def shown_url(url: str) -> str:
         return url
     account, has_account, host = rest.rpartition("@")
     if has_account:
-        rest = f"{account.partition(':')[0]}:{HIDDEN}@{host}"
+        user, has_password, _ = account.partition(":")
+        # Alone it is a name to a database, and anywhere else it may be a token: to NATS it is one.
+        is_name = has_password or scheme.partition("+")[0].lower() in _NAMED
+        rest = f"{user}:{HIDDEN}@{host}" if is_name else f"{HIDDEN}@{host}"
     return _SECRET_IN_QUERY.sub(rf"\1{HIDDEN}", f"{scheme}://{rest}")

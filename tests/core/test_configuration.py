@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.configuration import effective, load, named
+from worker.configuration import effective, load, masked, named
 from worker.core.errors import ConfigError
 
 
@@ -37,9 +37,42 @@ def test_the_usual_names_of_the_vendor_serve_as_fallback():
     assert settings.api_key.get_secret_value() == "own"
 
 
+@pytest.mark.parametrize(
+    ("url", "shown_as"),
+    [
+        ("nats://hunter2@host:4222", "nats://********@host:4222"),
+        ("nats://u:hunter2@host", "nats://u:********@host"),
+        ("redis://name@host/0", "redis://name:********@host/0"),
+        ("https://hunter2@host/v1?x=1", "https://********@host/v1?x=1"),
+    ],
+)
+def test_the_secret_of_an_address_is_masked(url, shown_as):
+    """The password; where there is none, what NATS and HTTP take for a token."""
+    assert masked(url) == shown_as
+
+
+def test_an_account_and_a_key_for_one_model_are_refused():
+    """A request can carry one of them; the client would raise at each."""
+    environ = {"LOOPWORKER_MODEL_URL": "http://u:hunter2@host/v1"}
+
+    assert load(environ).settings.model_url
+    with pytest.raises(ConfigError, match="LOOPWORKER_MODEL_URL: has an account") as refused:
+        load(environ | {"LOOPWORKER_API_KEY": "k"})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("end", ["/v1/chat/completions", "/v1[nothing]", "/v1[]", "/v1[error]"])
+def test_the_secret_of_an_entry_of_the_chain_is_not_shown(end):
+    """Whatever is wrong with the entry."""
+    for entry in (f"m@https://u:hunter2@host{end}", f"m[@https://u:hunter2@host{end}"):
+        with pytest.raises(ConfigError) as refused:
+            load({"LOOPWORKER_MODEL_URL": "http://a/v1", "LOOPWORKER_MODEL_FALLBACKS": entry})
+        assert "hunter2" not in str(refused.value)
+
+
 def test_secrets_are_masked():
     """Neither keys nor passwords in URLs are shown."""
-    loaded = load({"LOOPWORKER_API_KEY": "sk-hidden", "LOOPWORKER_MODEL_URL": "http://u:pw@h/v1"})
+    loaded = load({"LOOPWORKER_API_KEY": "sk-hidden", "LOOPWORKER_QUEUE_URL": "redis://u:pw@h/0"})
     text = repr(list(effective(loaded)))
 
     assert "sk-hidden" not in text

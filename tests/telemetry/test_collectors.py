@@ -13,6 +13,7 @@ import pytest
 
 from tests.servers.server import free_port
 from tests.telemetry.scripted import captured, tell_run
+from worker.core.errors import ConfigError
 from worker.telemetry import signals as s
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.redact import Redactor
@@ -149,3 +150,21 @@ def test_a_raising_exporter_is_survived():
     tracing.close(5)
 
     assert dropped == [("export_failed", 1)] * 2
+
+
+@pytest.mark.parametrize(
+    "headers", ["hunter2", "a=b,hunter2", "authorization: hunter2", "k=ü hunter2"]
+)
+def test_headers_that_would_be_left_out_are_refused_without_their_values(
+    monkeypatch, headers, capfd, caplog
+):
+    """A token whose name is missing is named by its place: neither shown, nor sent by nobody."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", headers)
+
+    with pytest.raises(
+        ConfigError, match=r"OTEL_EXPORTER_OTLP_HEADERS: entry \d is no header"
+    ) as error:
+        build_tracing(Redactor())
+    shown = capfd.readouterr()
+    assert "hunter2" not in f"{error.value} {shown.out} {shown.err} {caplog.text}"

@@ -45,6 +45,8 @@ SENTENCES = {
     "Authorization: Basic dXNlcjpwYXNzd29yZA==": "dXNlcjpwYXNzd29yZA==",
     "postgresql://user:p@ss@host/db": "p@ss",
     "redis://:hunter2@host:6379": "hunter2",
+    "nats: nats://hunter2@host:4222 is away": "hunter2",
+    "https://hunter2@host/v1": "hunter2",
     "GET https://host/path?a=1&key=hunter2&b=2": "hunter2",
     "https://host/?X-Amz-Signature=abcdef0123": "abcdef0123",
     "password=hunter2 and more": "hunter2",

@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ids": set(),
     "section": set(),
     "shownurl": set(),
-    "fallbacksettings": {"core", "section"},
+    "fallbacksettings": {"core", "section", "shownurl"},
     "guardsettings": {"section"},
     "handoffsettings": {"section"},
     "loopsettings": {"core", "section"},

@@ -76,6 +76,8 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             MASK,
         ),
         (r"(://)([^\s/@:\"']{0,256}):[^\s/\"']{1,256}@", 0, rf"\1\2:{MASK}@"),
+        # Alone it is a name to a database; to NATS, and to most that speak HTTP, it is a token.
+        (r"\b((?:nats|tls|https?)://)[^\s/@:\"']{1,256}@", re.I, rf"\1{MASK}@"),
         (r"((?:set-)?cookie\\?[\"']?\s{0,4}[:=])\s{0,4}[^\r\n\"}]{1,4096}", re.I, rf"\1 {MASK}"),
         (
             r"(authorization\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)"

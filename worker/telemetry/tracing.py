@@ -8,6 +8,7 @@ imported only when something is exported.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -28,6 +29,7 @@ ATTRIBUTE_CHARACTERS_MAX = 4_096
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 _SAMPLERS = ("always_on", "always_off", "traceidratio")
 
 
@@ -300,9 +302,8 @@ def _exporter(environ: Mapping[str, str]) -> Any:
     if chosen != "otlp":
         raise ConfigError(f"OTEL_TRACES_EXPORTER is {chosen!r}; allowed: otlp, console, none")
     if endpoint and not endpoint.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"{_ENDPOINTS[1]} is {endpoint!r}; it must begin with http:// or https://"
-        )
+        shown = endpoint.rpartition("@")[2]  # without an account
+        raise ConfigError(f"{_ENDPOINTS[1]} is {shown!r}; it must begin with http:// or https://")
     protocol = next((environ[name] for name in _PROTOCOLS if environ.get(name)), "http/protobuf")
     if protocol != "http/protobuf":
         raise ConfigError(f"{_PROTOCOLS[1]} is {protocol!r}; allowed: http/protobuf")
@@ -313,8 +314,31 @@ def _exporter(environ: Mapping[str, str]) -> Any:
             "traces are to be exported over OTLP, but the exporter is missing: "
             "pip install 'loopworker[otlp]', or set OTEL_TRACES_EXPORTER=none"
         ) from error
+    _check_headers(environ)
     name = next((name for name in _TIMEOUTS if environ.get(name)), _TIMEOUTS[0])
     return OTLPSpanExporter(timeout=_number(environ, name, EXPORT_TIMEOUT_SECONDS))
+
+
+def _check_headers(environ: Mapping[str, str]) -> None:
+    """Refuse headers that the exporter would leave out. Raises ConfigError, without their values.
+
+    The library itself would print them as they are, key and all.
+    """
+    from opentelemetry.util.re import parse_env_headers
+
+    logger = logging.getLogger("opentelemetry.util.re")
+    was, logger.disabled = logger.disabled, True
+    try:
+        for name in _HEADERS:
+            entries = [entry for entry in environ.get(name, "").split(",") if entry.strip()]
+            for number, entry in enumerate(entries, 1):
+                if not parse_env_headers(entry, liberal=True):
+                    raise ConfigError(
+                        f"{name}: entry {number} is no header; write name=value, more of them parted"
+                        " by commas, and other than plain characters as %XX"
+                    )
+    finally:
+        logger.disabled = was
 
 
 def _limits(environ: Mapping[str, str]) -> OutboxLimits:
