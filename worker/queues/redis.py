@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from worker.core.errors import QueueFull
+from worker.core.wireformat import TIMES_END
 from worker.queues import redis_scripts as lua
 from worker.queues.holding import Holding
 from worker.queues.places import history_of, place_from
@@ -225,32 +226,34 @@ class RedisQueue:
         return Looked(leases, float(due_in) if due_in else NEVER, bell.decode())
 
 
-def _lease_of(row: Sequence[bytes], expires_at: float) -> Lease:
+# What another hand has written into a row, or taken out of it, costs no other task its worker: what
+# is no number counts as 0, as it does where tasks are taken in.
+def _lease_of(row: Sequence[bytes | None], expires_at: float) -> Lease:
     task_id, body, deliveries, handings, token, enqueued_at, priority, lapses = row
     return Lease(
         id=_text(task_id),
-        body=body,
-        deliveries=int(deliveries),
-        handings=int(handings),
-        token=token.decode(),
-        enqueued_at=float(enqueued_at),
+        body=body or b"",
+        deliveries=int(_number(deliveries)),
+        handings=int(_number(handings)),
+        token=_text(token),
+        enqueued_at=_number(enqueued_at),
         expires_at=expires_at,
-        priority=int(priority),
-        lapses=int(lapses),
+        priority=int(_number(priority)),
+        lapses=int(_number(lapses)),
     )
 
 
-def _dead_letter_of(row: Sequence[bytes]) -> DeadLetter:
+def _dead_letter_of(row: Sequence[bytes | None]) -> DeadLetter:
     task_id, body, reason, deliveries, enqueued_at, died_at, owner, history = row
     return DeadLetter(
         id=_text(task_id),
-        body=body,
-        reason=reason.decode(),
-        deliveries=int(deliveries),
-        enqueued_at=float(enqueued_at),
-        died_at=float(died_at),
-        last_owner=owner.decode(),
-        history=history_of(history),
+        body=body or b"",
+        reason=_text(reason),
+        deliveries=int(_number(deliveries)),
+        enqueued_at=_number(enqueued_at),
+        died_at=_number(died_at),
+        last_owner=_text(owner),
+        history=history_of(history or b"[]"),
     )
 
 
@@ -258,15 +261,23 @@ def _place_of(row: Sequence[bytes]) -> Place:
     written, ready_at, lease_until, owner, deliveries, history, state = row
     lines = history_of(history or b"[]")
     return place_from(
-        written.decode(),
-        state.decode(),
-        ready_at=float(ready_at or 0),
-        lease_until=float(lease_until or 0),
-        owner=owner.decode(),
-        deliveries=int(deliveries),
+        _text(written),
+        _text(state),
+        ready_at=_number(ready_at),
+        lease_until=_number(lease_until),
+        owner=_text(owner),
+        deliveries=int(_number(deliveries)),
         last_line=lines[-1] if lines else "",
     )
 
 
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "backslashreplace")
+
+
+def _number(raw: bytes | None) -> float:
+    try:
+        value = float(raw or 0)
+    except ValueError:
+        return 0.0
+    return value if abs(value) < TIMES_END else 0.0

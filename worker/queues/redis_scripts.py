@@ -41,21 +41,39 @@ local function number()
   return text
 end
 
-local function get(id, ...) return redis.call('HMGET', row(id), ...) end
+-- A row that a hand has deleted, or put something else in the place of, is no task: what lists it
+-- lets go of it, for a script that fails at one row stops the work at all of them.
+local function is_row(id) return redis.call('TYPE', row(id)).ok == 'hash' end
+local function get(id, ...)
+  local found = redis.pcall('HMGET', row(id), ...)
+  return found.err and {{}} or found
+end
+local function figure_of(id, field)
+  local value = tonumber(get(id, field)[1] or 0) or 0
+  return math.abs(value) < 1e15 and value or 0  -- false of not-a-number as well
+end
+local function count_one(id, field)
+  redis.call('HSET', row(id), field, string.format('%.0f', figure_of(id, field) + 1))
+end
 local function set(id, ...) redis.call('HSET', row(id), ...) end
 
 local function note(id, line)
-  local lines = cjson.decode(get(id, 'history')[1] or '[]')
+  local is_read, lines = pcall(cjson.decode, get(id, 'history')[1] or '[]')
+  if not is_read or type(lines) ~= 'table' then lines = {{}} end
   while #lines >= {HISTORY_MAX} do table.remove(lines, 1) end
   lines[#lines + 1] = line
   set(id, 'history', cjson.encode(lines))
 end
 
 local function show(id, ready_at)
-  local place = get(id, 'number', 'priority')
-  local rank = ready_at - {AGEING_SECONDS} * place[2]
+  local place = get(id, 'number')[1] or ''
+  if not string.find(place, '^%d+$') or #place ~= 16 then
+    place = number()
+    set(id, 'number', place)
+  end
+  local rank = ready_at - {AGEING_SECONDS} * figure_of(id, 'priority')
   set(id, 'state', 'ready', 'ready_at', moment(ready_at))
-  redis.call('ZADD', key('ready'), moment(rank), place[1] .. ':' .. id)
+  redis.call('ZADD', key('ready'), moment(rank), place .. ':' .. id)
   redis.call('ZADD', key('since'), moment(ready_at), id)
   rang()
 end
@@ -68,7 +86,7 @@ end
 
 local function unlist(id, state)
   if state == 'ready' then
-    redis.call('ZREM', key('ready'), get(id, 'number')[1] .. ':' .. id)
+    redis.call('ZREM', key('ready'), (get(id, 'number')[1] or '') .. ':' .. id)
     redis.call('ZREM', key('since'), id)
   elseif state == 'leased' then
     redis.call('ZREM', key('leased'), id)
@@ -109,7 +127,7 @@ for _, state in ipairs({{'delayed', 'parked'}}) do
   local due = redis.call('ZRANGE', key(state), '-inf', moment(now), 'BYSCORE', 'LIMIT', 0, {MOVE_BATCH})
   for _, id in ipairs(due) do
     redis.call('ZREM', key(state), id)
-    show(id, tonumber(get(id, 'ready_at')[1]))
+    if is_row(id) then show(id, figure_of(id, 'ready_at')) end
   end
 end
 """
@@ -141,7 +159,7 @@ local most, deliveries_max = tonumber(ARGV[4]), tonumber(ARGV[5])
 local leases, dead = {{}}, {{}}
 
 local function hand(id)
-  local deliveries = tonumber(get(id, 'deliveries')[1])
+  local deliveries = figure_of(id, 'deliveries')
   if deliveries >= deliveries_max then
     bury(id, string.format('{delivered_too_often("%s")}', deliveries, deliveries))
     dead[#dead + 1] = id
@@ -149,7 +167,7 @@ local function hand(id)
   end
   set(id, 'state', 'leased', 'owner', owner, 'token', number(), 'woken', 0,
       'deliveries', deliveries + 1, 'lease_until', moment(now + seconds))
-  redis.call('HINCRBY', row(id), 'handings', 1)
+  count_one(id, 'handings')
   redis.call('ZADD', key('leased'), moment(now + seconds), id)
   redis.call('ZADD', key('held'), moment(now), id)
   local told = get(id, 'body', 'deliveries', 'handings', 'token', 'enqueued_at', 'priority', 'lapses')
@@ -160,18 +178,20 @@ end
 while #leases < most and #dead < {BURY_BATCH} do
   local id = redis.call('ZRANGE', key('leased'), '-inf', moment(now), 'BYSCORE', 'LIMIT', 0, 1)[1]
   if not id then break end
-  local found = get(id, 'deliveries', 'owner')
-  redis.call('HINCRBY', row(id), 'lapses', 1)
-  note(id, string.format('{lease_ran_out(delivery="%s", owner="%s")}', found[1], found[2]))
   unlist(id, 'leased')
-  hand(id)
+  if is_row(id) then
+    local found = get(id, 'deliveries', 'owner')
+    count_one(id, 'lapses')
+    note(id, string.format('{lease_ran_out(delivery="%s", owner="%s")}', tostring(found[1]), tostring(found[2])))
+    hand(id)
+  end
 end
 while #leases < most and #dead < {BURY_BATCH} do
   local member = redis.call('ZPOPMIN', key('ready'))[1]
   if not member then break end
   local id = string.sub(member, 18)
   redis.call('ZREM', key('since'), id)
-  hand(id)
+  if is_row(id) then hand(id) end
 end
 
 local due = math.huge
@@ -257,9 +277,11 @@ DEAD = Script.of(
     """
 local letters = {}
 for _, id in ipairs(redis.call('ZRANGE', key('dead'), 0, ARGV[2] - 1, 'REV')) do
-  local told = get(id, 'body', 'reason', 'deliveries', 'enqueued_at', 'finished_at', 'owner', 'history')
-  table.insert(told, 1, id)
-  letters[#letters + 1] = told
+  if is_row(id) then
+    local told = get(id, 'body', 'reason', 'deliveries', 'enqueued_at', 'finished_at', 'owner', 'history')
+    table.insert(told, 1, id)
+    letters[#letters + 1] = told
+  end
 end
 return letters
 """,
@@ -300,7 +322,7 @@ local found = get(id, 'state', 'enqueued_at')
 if found[1] == 'leased' then set(id, 'woken', 1) end
 if found[1] ~= 'parked' then return 0 end
 unlist(id, 'parked')
-show(id, afresh and now or tonumber(found[2]))
+show(id, afresh and now or tonumber(found[2] or now) or now)
 return 1
 """,
     frees=True,
