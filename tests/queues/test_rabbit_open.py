@@ -266,6 +266,29 @@ async def test_a_task_that_could_not_be_handed_back_is_still_in_hand(broker):
     assert letter.history == ("delivery 1: slow", "delivery 2: slow again", "no use")
 
 
+async def test_one_that_cannot_be_given_up_holds_nobody_up(broker):
+    """A claim that finds a worn-out task, and no place for it, brings the others all the same."""
+    url = own_url(broker.port)
+    queue, told = RabbitQueue(RabbitLink(address_of(url)), max_deliveries=1), []
+    queue.on_dead(told.append)
+    await queue.put(Ticket(id="worn", body=b"1"))
+    [lease] = await queue.claim(owner="w", lease_seconds=30, wait_seconds=5)
+    for name in ("a", "b"):
+        await queue.put(Ticket(id=name, body=b"1"))
+    await queue.nack(lease, delay_seconds=0, counted=True, reason="slow")
+    await queue.put(Ticket(id="c", body=b"1"))
+    async with another_program(broker) as channel:
+        await channel.queue_delete(f"{address_of(url).prefix}tasks.dead")
+    taken = await take_all(queue, count=3)
+    async with asyncio.timeout(20):
+        while not told:
+            await queue.claim(owner="w", lease_seconds=30, wait_seconds=1)
+    await queue.close()
+
+    assert {task_id for task_id, _, _ in taken} == {"a", "b", "c"}
+    assert told == ["worn"]
+
+
 async def test_a_task_that_could_not_be_given_up_comes_again(broker):
     """There is no place for dead letters: when its lease is over, somebody else has it."""
     url = own_url(broker.port)

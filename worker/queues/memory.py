@@ -133,7 +133,7 @@ class MemoryQueue:
             row.handings += 1
             row.leased_at, row.lease_until = now, now + lease_seconds
             shelf.leased[row.id] = row
-            leases.append(lease_of(row, expires_at))
+            leases.append(lease_of(row, token=str(row.token), expires_at=expires_at))
         self._held.take(leases)
         return leases
 

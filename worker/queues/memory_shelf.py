@@ -100,14 +100,14 @@ class Shelf:
         return min(moments, default=None)
 
 
-def lease_of(row: Row, expires_at: float) -> Lease:
+def lease_of(row: Row, *, token: str, expires_at: float) -> Lease:
     """The lease of a row that has just been claimed."""
     return Lease(
         id=row.id,
         body=row.body,
         deliveries=row.deliveries,
         handings=row.handings,
-        token=str(row.token),
+        token=token,
         enqueued_at=row.enqueued_at,
         expires_at=expires_at,
         priority=row.priority,

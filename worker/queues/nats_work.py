@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from worker.awaiting import happened
 from worker.core.errors import QueueFull, QueueUnavailable
-from worker.queues.memory_shelf import Row, dead_letter_of, place_of
+from worker.queues.memory_shelf import Row, dead_letter_of, lease_of, place_of
 from worker.queues.nats_intake import NatsIntake
 from worker.queues.nats_shelf import NatsShelf
 from worker.queues.port import DeadLetter, Depth, Lease, Place, Ticket
@@ -139,7 +139,7 @@ class NatsWork:
         if row is None:
             await self.shelf.sync()  # come to know what somebody else did
             return None
-        return row.id if row.state == "dead" else _lease_of(row, token, expires_at)
+        return row.id if row.state == "dead" else lease_of(row, token=token, expires_at=expires_at)
 
     async def extend_many(self, leases: Sequence[Lease], lease_seconds: float) -> Sequence[Lease]:
         """See the port."""
@@ -295,17 +295,3 @@ class NatsWork:
 def _bury(row: Row, reason: str, now: float) -> None:
     row.state, row.reason, row.finished_at = "dead", reason, now
     row.note(reason)
-
-
-def _lease_of(row: Row, token: str, expires_at: float) -> Lease:
-    return Lease(
-        id=row.id,
-        body=row.body,
-        deliveries=row.deliveries,
-        handings=row.handings,
-        token=token,
-        enqueued_at=row.enqueued_at,
-        expires_at=expires_at,
-        priority=row.priority,
-        lapses=row.lapses,
-    )

@@ -18,7 +18,7 @@ from typing import Any
 
 from worker.awaiting import happened
 from worker.core.errors import QueueFull, QueueUnavailable
-from worker.queues.memory_shelf import Row
+from worker.queues.memory_shelf import Row, lease_of
 from worker.queues.port import AGEING_SECONDS, Lease, Ticket
 from worker.queues.rabbit_link import Connection
 from worker.queues.rabbit_moves import AGAIN_SECONDS, RabbitMoves
@@ -165,7 +165,8 @@ class RabbitWork:
             if wait > 0 or not id_in(message):
                 hides = self._moves.hide(connection, row, "delayed", wait) if wait > 0 else None
                 sending = hides or self._moves.show(connection, row)
-                await self._send_on(Held(row, message, connection), sending)
+                with contextlib.suppress(QueueUnavailable):  # it is still in hand, and comes again
+                    await self._send_on(Held(row, message, connection), sending)
                 return None
         cut_off = int(message.headers.get("x-delivery-count") or 0)
         if cut_off:
@@ -178,8 +179,9 @@ class RabbitWork:
     async def _lease(self, held: Held, found: Claimed, owner: str, lease_seconds: float) -> None:
         row = held.row
         if row.deliveries >= self.max_deliveries:
-            await self._bury(held, delivered_too_often(row.deliveries))
-            found.dead.append(row.id)
+            with contextlib.suppress(QueueUnavailable):  # then it is still in hand, and comes again
+                await self._bury(held, delivered_too_often(row.deliveries))
+                found.dead.append(row.id)
             return
         row.owner = owner
         row.deliveries += 1
@@ -191,7 +193,7 @@ class RabbitWork:
         self._moves.memory.note(row, "leased", until=time.time() + lease_seconds)
         self._watch_time()
         expires_at = time.monotonic() + lease_seconds
-        found.leases.append(_lease_of(row, token, expires_at))
+        found.leases.append(lease_of(row, token=token, expires_at=expires_at))
 
     # --- leases ----------------------------------------------------------------------------------
 
@@ -356,17 +358,3 @@ class RabbitWork:
 def rank(row: Row) -> tuple[float, int]:
     """Which of several tasks goes before: each point of priority is worth so much waiting."""
     return row.ready_at - AGEING_SECONDS * row.priority, row.number
-
-
-def _lease_of(row: Row, token: str, expires_at: float) -> Lease:
-    return Lease(
-        id=row.id,
-        body=row.body,
-        deliveries=row.deliveries,
-        handings=row.handings,
-        token=token,
-        enqueued_at=row.enqueued_at,
-        expires_at=expires_at,
-        priority=row.priority,
-        lapses=row.lapses,
-    )
