@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.bench.plan import cases, run, servers
+from tests.bench.plan import PEERS_PYTHON, cases, prepare_peers, run, servers
 from tests.bench.report import Results, page
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -33,6 +33,8 @@ def main() -> None:
         if not wanted or any(word in case.name for word in wanted)
     ]
     figures: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    if any(case.python == PEERS_PYTHON for case in chosen):
+        prepare_peers()
     with servers() as urls:
         for number in range(options.rounds):
             for case in chosen:

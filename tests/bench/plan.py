@@ -6,11 +6,15 @@ import importlib.util
 import json
 import subprocess
 import sys
+import tempfile
+import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.servers.redisserver import redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_SECONDS_MAX = 300
@@ -19,6 +23,9 @@ MANY = 1000
 SLOW = 0.2  # seconds before each reply, where a model's thinking is imitated
 STEPS = 200
 SERVERS_OF_QUEUES = ("postgresql", "redis", "nats", "rabbitmq")
+PEERS = ("arq", "faststream", "taskiq")
+PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+QUEUED = (5000, 100_000)  # tasks; the first is what a round needs anyway
 LOOPS = ("aiohttp", "httpx", "transport", "lean", "lean-own", "lean-told", "worker")
 
 SERVERS = {
@@ -36,16 +43,19 @@ class Case:
     module: str
     arguments: tuple[str, ...] = ()
     server: str | None = None
+    python: Path = Path(sys.executable)
 
     def command(self, urls: dict[str, str]) -> list[str]:
         """Return the command line."""
         to = ["--url", urls[self.server]] if self.server else []
-        return [sys.executable, "-m", f"tests.bench.{self.module}", *self.arguments, *to]
+        return [str(self.python), "-m", f"tests.bench.{self.module}", *self.arguments, *to]
 
     def shown(self) -> str:
         """Return the command as a reader would type it."""
-        to = [f"--url http://127.0.0.1:PORT/v1 # {self.server} server"] if self.server else []
-        return " ".join(["python -m", f"tests.bench.{self.module}", *self.arguments, *to])
+        url = "redis://127.0.0.1:PORT/0" if self.server == "redis" else "http://127.0.0.1:PORT/v1"
+        to = [f"--url {url} # {self.server} server"] if self.server else []
+        python = ".venv-bench/bin/python" if self.python == PEERS_PYTHON else "python"
+        return " ".join([python, "-m", f"tests.bench.{self.module}", *self.arguments, *to])
 
 
 def loops(kind: str, concurrency: int, *, scale: float, more: tuple[str, ...] = ()) -> Case:
@@ -85,8 +95,48 @@ def cases(scale: float) -> list[Case]:
             found.append(Case(f"queue {kind} {synchronous}", "queueing", arguments))
     for engine in SERVERS_OF_QUEUES:
         found.append(Case(f"queue {engine}", "queueing", ("worker", "--engine", engine)))
+    found += [*beside(scale), *filled(scale)]
     found.append(Case("steps", "steps", (), "long"))
     return found
+
+
+def beside(scale: float) -> Iterator[Case]:
+    """Task queues on one Redis server, one with a worker's guarantees and three without."""
+    tasks = ("--count", str(int(3000 * scale)), "--warm", "300")
+    few = ("--latency", "--count", str(int(400 * scale)))
+    ours = ("worker", "--concurrency", "64")
+    yield Case("redis worker", "queueing", (*ours, *tasks), "redis")
+    yield Case("redis worker quiet", "queueing", (*ours, "--quiet", *tasks), "redis")
+    yield Case("redis worker latency", "queueing", (*ours, "--quiet", *few), "redis")
+    for kind in PEERS:
+        yield Case(f"redis {kind}", "peers", (kind, *tasks), "redis", PEERS_PYTHON)
+        yield Case(f"redis {kind} latency", "peers", (kind, *few), "redis", PEERS_PYTHON)
+
+
+def filled(scale: float) -> Iterator[Case]:
+    """A worker with 1,000 in flight, before a short queue and before a long one."""
+    for queued in QUEUED:
+        thinks = ("worker", "--concurrency", str(MANY), "--thinks", "0.1", "--warm", str(MANY))
+        more = ("--count", str(int(3000 * scale)), "--queued", str(queued))
+        yield Case(f"queued sqlite {queued}", "queueing", (*thinks, *more))
+        yield Case(f"queued redis {queued}", "queueing", (*thinks, *more), "redis")
+
+
+def prepare_peers() -> None:
+    """Install the other queues into an environment of their own, if they are not there yet.
+
+    Raises RuntimeError when that cannot be done.
+    """
+    wanted = Path(__file__).with_name("peers.txt")
+    marker = PEERS_PYTHON.parent.parent / "installed.txt"
+    if marker.is_file() and marker.read_text() == wanted.read_text():
+        return
+    venv.create(marker.parent, with_pip=True, clear=True)
+    command = [str(PEERS_PYTHON), "-m", "pip", "install", "--quiet", "-r", str(wanted)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{wanted.name} could not be installed:\n{done.stderr[-2000:]}")
+    marker.write_text(wanted.read_text())
 
 
 @contextmanager
@@ -103,7 +153,8 @@ def servers() -> Iterator[dict[str, str]]:
             running.append(process)
             assert process.stdout is not None
             urls[name] = f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
-        yield urls
+        with tempfile.TemporaryDirectory() as made, redis_server(Path(made)) as server:
+            yield urls | {"redis": f"redis://127.0.0.1:{server.port}/0"}
     finally:
         for process in running:
             process.kill()

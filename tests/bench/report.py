@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from tests.bench.plan import IN_FLIGHT, MANY, SERVERS_OF_QUEUES, Case
+from tests.bench.plan import IN_FLIGHT, MANY, PEERS, QUEUED, SERVERS_OF_QUEUES, Case
 
 SHOWN_VERSIONS = ("aiohttp", "httpx", "httpx-aiohttp", "opentelemetry-sdk", "orjson",
                   "prometheus-client", "pybreaker", "structlog", "tenacity")  # fmt: skip
@@ -92,6 +92,18 @@ def page(results: Results, chosen: Sequence[Case], *, rounds: int) -> str:
         table(("thread", *(f"{c} in flight" for c in IN_FLIGHT)), thread_rows(results)),
         "## Queue and journal: tasks per second\n",
         table(("what", "tasks/s", "CPU µs per task"), queue_rows(results)),
+        "## Beside other task queues, on one Redis server that writes nothing to the disk\n",
+        table(
+            ("what", "tasks/s", "CPU µs per task", "submit to start p50 ms", "p99 ms"),
+            beside_rows(results),
+        ),
+        "An empty task; the worker's is a run whose model answers at once. It renews leases, fences,"
+        " journals and keeps a result; the others do nothing of that. *Quiet*: no spans, and lines"
+        " of errors only.\n",
+        "## 1,000 in flight before a short queue and a long one\n",
+        table(
+            ("engine", "queued", "CPU µs per task", "resident MiB at most"), filled_rows(results)
+        ),
         "## A run of 200 steps with results of 2 KB\n",
         table(("steps", "CPU ms per step", "stored bytes per step"), step_rows(results)),
         "## Versions and commands\n",
@@ -166,11 +178,67 @@ def other_rows(results: Results) -> list[list[str]]:
             bound = f"≥ 0.25 {'✓' if found.median >= 0.25 else '✗'}" if mode == "full" else "–"
             what = f"tasks/s with journal, × raw claim and ack, {mode.upper()}"
             rows.append([what, found.shown(), "–", bound])
+    rows += queue_targets(results)
     if results.has("lean c=16", "aiohttp c=16"):
         found = results.ratio("lean c=16", "aiohttp c=16", "cpu_ms")
         near = abs(found.median / LEAN_OVER_AIOHTTP - 1) <= 0.15
         bound = f"{LEAN_OVER_AIOHTTP} ± 15 % {'✓' if near else '✗'}"
         rows.append(["lean, × bare aiohttp, 16 in flight", found.shown(), "–", bound])
+    return rows
+
+
+def queue_targets(results: Results) -> list[list[str]]:
+    """Return the rows that hold the worker on Redis against the best of the other task queues."""
+    rows: list[list[str]] = []
+    peers = [kind for kind in PEERS if results.has(f"redis {kind}", f"redis {kind} latency")]
+    if not peers or not results.has("redis worker", "redis worker quiet", "redis worker latency"):
+        return rows
+    best = max(peers, key=lambda kind: results.of(f"redis {kind}", "per_second").median)
+    for name, what in (("redis worker quiet", "quiet"), ("redis worker", "with all telemetry")):
+        found = results.ratio(name, f"redis {best}", "per_second")
+        bound = f"≥ 1.0 {'✓' if found.median >= 1 else '✗'}" if what == "quiet" else "–"
+        rows.append([f"tasks/s on Redis, {what}, × {best}", found.shown(), bound, "–"])
+    best = min(peers, key=lambda kind: results.of(f"redis {kind} latency", "p99_ms").median)
+    found = results.ratio("redis worker latency", f"redis {best} latency", "p99_ms")
+    bound = f"≤ 2 {'✓' if found.median <= 2 else '✗'}"
+    rows.append([f"submit to start p99, × {best}", found.shown(), bound, "–"])
+    for engine in ("sqlite", "redis"):
+        short, long = (f"queued {engine} {queued}" for queued in QUEUED)
+        if results.has(short, long):
+            found = results.ratio(long, short, "cpu_ms")
+            what = f"CPU per task, {QUEUED[1]:,} queued × {QUEUED[0]:,}, {engine}"
+            rows.append([what, found.shown(), "flat", "–"])
+    return rows
+
+
+def beside_rows(results: Results) -> list[list[str]]:
+    """Return the speed of the worker and of other task queues."""
+    rows = []
+    for name in ("worker", "worker quiet", *PEERS):
+        case, timed = f"redis {name}", f"redis {name.removesuffix(' quiet')} latency"
+        if results.has(case):
+            cells = [name if name in PEERS else f"**{name}**"]
+            cells.append(results.of(case, "per_second").shown(digits=0))
+            cells.append(
+                figure(each["cpu_ms"] * 1e3 for each in results.rounds(case)).shown(digits=0)
+            )
+            is_timed = name != "worker" and results.has(timed)
+            for each in ("p50_ms", "p99_ms"):
+                cells.append(results.of(timed, each).shown() if is_timed else "–")
+            rows.append(cells)
+    return rows
+
+
+def filled_rows(results: Results) -> list[list[str]]:
+    """Return what a task costs before a short queue and a long one."""
+    rows = []
+    for engine in ("sqlite", "redis"):
+        for queued in QUEUED:
+            case = f"queued {engine} {queued}"
+            if results.has(case):
+                cpu = figure(each["cpu_ms"] * 1e3 for each in results.rounds(case)).shown(digits=0)
+                size = results.of(case, "resident_mib").shown(digits=0)
+                rows.append([engine, f"{queued:,}", cpu, size])
     return rows
 
 

@@ -13,7 +13,8 @@ from tests.bench.report import Figure, Results, page
 CASES = {case.name: case for case in cases(0.1)}
 # One of each kind; the others differ in a number.
 CHOSEN = ["aiohttp c=16", "httpx c=1", "transport c=1", "lean c=16", "lean-own c=1",
-          "worker latency", "guarded", "reading", "queue raw full", "queue worker full"]  # fmt: skip
+          "worker latency", "guarded", "reading", "queue raw full", "queue worker full",
+          "redis worker quiet", "redis worker latency"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +82,28 @@ def test_a_missed_target_is_marked():
 
 
 COSTS = {"lean": 1.0, "worker": 1.8}
+
+
+def test_the_worker_is_held_against_the_best_of_the_others():
+    """The fastest of them for throughput, the promptest for latency; a slower one does not count."""
+    speeds = {
+        "worker": 900.0,
+        "worker quiet": 1800.0,
+        "arq": 700.0,
+        "faststream": 2000.0,
+        "taskiq": 1500.0,
+    }
+    delays = {"worker": 4.0, "arq": 20.0, "faststream": 3.0, "taskiq": 2.5}
+    rounds = {
+        f"redis {name}": [{"per_second": speed, "cpu_ms": 1.0}] for name, speed in speeds.items()
+    }
+    rounds |= {
+        f"redis {name} latency": [{"p50_ms": 1.0, "p99_ms": p99}] for name, p99 in delays.items()
+    }
+    text = page(Results(rounds), [], rounds=1)
+
+    assert "| tasks/s on Redis, quiet, × faststream | 0.90 (0.90–0.90) | ≥ 1.0 ✗ | – |" in text
+    assert "| submit to start p99, × taskiq | 1.60 (1.60–1.60) | ≤ 2 ✓ | – |" in text
+    assert (
+        "| **worker quiet** | 1800 (1800–1800) | 1000 (1000–1000) | 1.00 (1.00–1.00) | 4.00" in text
+    )
