@@ -11,7 +11,7 @@ from tests.simulation.facts import (
     Mishap,
     ModelAsked,
     Opened,
-    Redriven,
+    Revived,
     Settled,
     Told,
     ToolRan,
@@ -61,8 +61,8 @@ def _deliveries(outcome: Outcome) -> Iterator[str]:
                     yield f"{fact.task} was delivered {fact.deliveries} times"
             case Settled(action="nack", counted=False):
                 counted[fact.task] -= 1
-            case Redriven():
-                counted[fact.run] = 0
+            case Revived():
+                counted[fact.task] = 0
 
 
 def bounded(outcome: Outcome) -> Iterator[str]:

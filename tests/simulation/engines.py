@@ -16,6 +16,7 @@ from tests.simulation.facts import (
     Opened,
     Published,
     Redriven,
+    Revived,
     Settled,
     Wrote,
 )
@@ -62,6 +63,13 @@ class NotedQueue(MemoryQueue):
         """See the port."""
         await super().dead_letter(lease, reason=reason)
         self._settled(lease, "dead_letter", counted=True, reason=reason)
+
+    async def redrive(self, task_id: str) -> bool:
+        """See the port."""
+        was_dead = await super().redrive(task_id)
+        if was_dead:
+            self._note(Revived(task_id))
+        return was_dead
 
     def sibling(self, name: str) -> MemoryQueue:
         """See the port."""

@@ -104,6 +104,13 @@ class Redriven(Fact):
 
 
 @dataclass(slots=True, eq=False)
+class Revived(Fact):
+    """The queue put a dead letter back, and counts its deliveries afresh."""
+
+    task: str
+
+
+@dataclass(slots=True, eq=False)
 class ModelAsked(Fact):
     """The model was sent a conversation; `unpaired` says what was wrong with it."""
 

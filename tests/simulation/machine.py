@@ -130,6 +130,7 @@ class Process:
         self.name = name
         self.is_mortal = is_mortal
         self.is_dead = False
+        self.is_cancelled = False
         self.work = Strand(name)
         self.beat = Strand(f"{name}/heartbeat")
         self._loop = loop
@@ -173,6 +174,7 @@ class Process:
 
     def cancel(self) -> None:
         """Cancel its main task, as a process does that may not drain."""
+        self.is_cancelled = True
         if self._main is not None:
             self._main.cancel()
 

@@ -110,6 +110,24 @@ class Plan:
     submit_seconds: float  # over which the tasks come in
 
 
+_SECONDS_BETWEEN = (
+    *("crash", "pause", "block", "queue_outage", "store_outage", "eviction", "clock_jump"),
+    *("drain", "abort", "cancel", "redrive"),
+)
+
+
+def _hastened(faults: Faults) -> Faults:
+    """The same faults, three times as often."""
+    more = {}
+    for name in faults.__slots__:
+        value = getattr(faults, name)
+        if name in _SECONDS_BETWEEN:
+            more[name] = value / 3
+        elif name != "listener_raises":
+            more[name] = min(0.3, 3 * value)
+    return replace(faults, **more)
+
+
 def plan_of(seed: int) -> Plan:
     """Decide a world. Seeds in a row go through all kinds of them."""
     chance = Chance(seed, "plan")
@@ -120,6 +138,8 @@ def plan_of(seed: int) -> Plan:
         # Not all at once in each world: what is rare hides behind what is frequent.
         off = [name for name in faults.__slots__ if chance.happens(0.3)]
         faults = replace(faults, **dict.fromkeys(off, 0))
+        if Chance(seed, "haste").happens(0.3):
+            faults = _hastened(faults)
     return Plan(
         seed=seed,
         world=kind,

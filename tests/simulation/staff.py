@@ -147,7 +147,7 @@ class Staff:
 
     def drain(self) -> None:
         """Let it claim no more, finish or hand back what it has, and end."""
-        self.is_drained = True
+        self.is_drained = not self.process.is_cancelled  # else it ends as it does without one
         self.consumer.stop_claiming()
 
     async def work(self) -> None:

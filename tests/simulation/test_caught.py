@@ -194,8 +194,9 @@ def a_busy_task_stays_away(patch: Patch) -> None:
     around(patch, MemoryQueue, "nack", nack)
 
 
-# Breakers open, and those who try them are cancelled: by drains, lost leases and callers.
-HARSH = Faults(tool_fails=0.7, tool_hangs=0.1, drain=10.0, eviction=2.0, cancel=3.0)
+# Breakers open, and those who try them lose their leases; tasks are at work when a drain comes.
+HARSH = Faults(tool_fails=0.9, tool_hangs=0.05, eviction=0.5)
+DRAINED = Faults(tool_hangs=0.2, drain=8.0)
 CALM, OUTSIDE, NETWORK, CRASHES, PAUSES, EVICTIONS, EVERYTHING = 0, 1, 2, 3, 4, 6, 8
 MUTANTS: list[tuple[Callable[[Patch], None], str, int | Faults]] = [
     (the_fence_is_removed, "fenced", PAUSES),
@@ -208,14 +209,14 @@ MUTANTS: list[tuple[Callable[[Patch], None], str, int | Faults]] = [
     (an_answer_is_left_out, "paired", CALM),
     (nothing_is_degraded, "honest", OUTSIDE),
     (secrets_are_told, "no_secrets", OUTSIDE),
-    (a_drain_is_counted, "neutral", CALM),
+    (a_drain_is_counted, "neutral", DRAINED),
     (sessions_are_shared, "one_after_another", CRASHES),
     (steps_have_no_end, "bounded", CALM),
     (a_reply_holds_the_conversation, "linear", CALM),
     (a_listener_may_raise, "no_bugs", OUTSIDE),
     (a_busy_task_stays_away, "queue_empty", EVICTIONS),
 ]
-TRIES = 4  # worlds until it is caught
+TRIES = 16  # worlds until it is caught: most are in the first or second, whatever luck has it
 
 
 def test_every_checker_is_tested() -> None:
@@ -249,8 +250,7 @@ def broken(promise: str, world: int | Faults) -> Iterator[bool]:
 
 
 @pytest.mark.slow
-def test_our_own_world_breaks_no_promise() -> None:
+@pytest.mark.parametrize("faults", [HARSH, DRAINED], ids=["harsh", "drained"])
+def test_our_own_world_breaks_no_promise(faults: Faults) -> None:
     """What is noticed there of a mutant is not noticed of the worker."""
-    wrong = [wrong_with(run_world(replace(plan_of(8), world="ours", faults=HARSH)))]
-
-    assert wrong == [[]]
+    assert wrong_with(run_world(replace(plan_of(8), world="ours", faults=faults))) == []

@@ -47,6 +47,7 @@ async def break_off(people: People) -> None:
     raise LookupError("no such pen")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deed", "words"),
     [
