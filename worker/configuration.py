@@ -120,7 +120,8 @@ def _read_file(
     asked = environ.get("LOOPWORKER_CONFIG")
     named = file or (Path(asked) if asked else None)
     path = named or Path("loopworker.toml")
-    if named is None and not path.is_file():
+    # A folder there, or a link to nothing, is a mistake: containers make the one of a missing file.
+    if named is None and not os.path.lexists(path):
         return {}
     try:
         with path.open("rb") as opened:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -54,3 +63,13 @@ class Section(BaseModel):
     """A group of settings. Unknown names are refused, values never change after the start."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_is_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse `limit = true`, which Python would take for a limit of 1."""
+        if isinstance(value, bool) and info.field_name is not None:
+            kind = str(cls.model_fields[info.field_name].annotation)
+            if "bool" not in kind:
+                raise ValueError("must not be true or false")
+        return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from worker.configuration import effective, load, masked, named
@@ -129,6 +131,9 @@ def test_a_wrong_setting_is_named_with_what_is_allowed(env, words):
         ),
         ("queue = 3\n", "LOOPWORKER_QUEUE"),
         ("guards = 3\n", "LOOPWORKER_GUARDS"),
+        ("concurrency = true\n", "LOOPWORKER_CONCURRENCY (file"),
+        ("[queue]\nlease_seconds = true\n", "from 0.5 to 3600 s, got True"),
+        ("[guards.quote]\nlimit = true\n", "LOOPWORKER_GUARDS__QUOTE__LIMIT"),
     ],
 )
 def test_a_wrong_line_of_the_file_is_named(tmp_path, text, said):
@@ -140,6 +145,20 @@ def test_a_wrong_line_of_the_file_is_named(tmp_path, text, said):
         load({}, file=file)
 
     assert said in str(caught.value)
+
+
+def test_a_file_that_is_none_is_not_passed_over(tmp_path, monkeypatch):
+    """A folder, as a container makes it of a missing file, or a link to nothing: told."""
+    monkeypatch.chdir(tmp_path)
+    assert load({}).sources == {}
+
+    Path("loopworker.toml").mkdir()
+    with pytest.raises(ConfigError, match=r"loopworker\.toml: cannot be read: Is a directory"):
+        load({})
+    Path("loopworker.toml").rmdir()
+    Path("loopworker.toml").symlink_to("nowhere.toml")
+    with pytest.raises(ConfigError, match=r"loopworker\.toml: cannot be read: No such file"):
+        load({})
 
 
 def test_hand_off_rules_are_tables_or_variables(tmp_path):
