@@ -14,7 +14,7 @@ TIMING := -m timing
 OR_NONE := || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint unit test-versions crash-matrix bench simulate image image-check fresh-check lock format clean
+.PHONY: help setup run test check lint unit test-versions crash-matrix soak bench simulate image image-check fresh-check lock format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ format: setup ## Let the formatter have its way
 
 crash-matrix: setup ## Every fault on every engine, as a table (ARGS="--only poison --engines redis")
 	@$(BIN)/python -m tests.matrix $(ARGS)
+
+soak: setup ## An hour of work and random kills: nothing lost, made twice or grown (ARGS="--minutes 5")
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 bench: setup ## Speed and memory beside a lean loop, on this machine
 	@$(BIN)/python -m tests.bench $(ARGS)
