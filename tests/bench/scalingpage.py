@@ -34,7 +34,8 @@ arithmetic over measured costs, for planning, and a load test with your tasks co
 ## What one task costs
 
 Two calls of tools, one after the other, so three answers of the model, over HTTP; queue and store have a server each, and each change is on
-its disk before it is answered. *Queue* is everything from the hand that puts the task in to its settlement.
+its disk before it is answered. *Queue* is everything from the hand that puts the task in to its settlement. Figures of servers are those of a worker
+with 128 in flight, which claims many tasks at once; with 16, a queue costs up to twice as much.
 
 {costs}
 
