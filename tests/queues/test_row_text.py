@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from worker.queues.memory_shelf import Row
@@ -37,7 +39,36 @@ def test_there_and_back():
     assert (len(again.history[1]), more) == (500, {"proof": "x"})
 
 
-@pytest.mark.parametrize("header", ["", "{", "[]", "{}", '{"more": {}, "no": 1}'])
+@pytest.mark.parametrize("header", ["", "{", "[]", "{}", '{"more": {}, "no": 1}', "[" * 9_000])
 def test_foreign_messages(header):
     """A message that is no row of ours is told apart."""
     assert row_of(header, b"") is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": 5},
+        {"id": "\ud800"},
+        {"priority": "5"},
+        {"number": 1e9},
+        {"deliveries": "x"},
+        {"deliveries": -(10**30)},
+        {"handings": True},
+        {"ready_at": 1e999},
+        {"ready_at": 1e17},
+        {"enqueued_at": None},
+        {"state": "bogus"},
+        {"woken": 1},
+        {"history": "abc"},
+        {"history": [1, None]},
+        {"more": 3},
+    ],
+)
+def test_a_forged_row_is_none_of_ours(wrong):
+    """Whoever may send a task may write its headers: what a worker would stumble at is no row."""
+    row = Row("t", b"1", 3, 7, 100.0, 101.0)
+    header = json.loads(header_of(row))
+
+    assert row_of(json.dumps(header), b"1") is not None
+    assert row_of(json.dumps(header | wrong), b"1") is None

@@ -168,8 +168,10 @@ class RabbitWork:
                 with contextlib.suppress(QueueUnavailable):  # it is still in hand, and comes again
                     await self._send_on(Held(row, message, connection), sending)
                 return None
-        cut_off = int(message.headers.get("x-delivery-count") or 0)
-        if cut_off:
+        cut_off = message.headers.get("x-delivery-count")
+        if (
+            isinstance(cut_off, int) and cut_off > 0
+        ):  # the server's own: another program may write text
             row.deliveries += cut_off
             row.handings += cut_off
             row.lapses += cut_off

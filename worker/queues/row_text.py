@@ -17,6 +17,8 @@ _KEPT = (
     *("id", "priority", "number", "enqueued_at", "ready_at", "state", "deliveries", "handings"),
     *("lapses", "woken", "owner", "lease_until", "leased_at", "finished_at", "reason", "history"),
 )
+_STATES = ("ready", "delayed", "parked", "leased", "dead", "done")
+_COUNTS_END = 2**63
 _LINE = 500  # characters kept of a line of history: headers are small
 
 
@@ -29,13 +31,31 @@ def header_of(row: Row, **more: Any) -> str:
 
 
 def row_of(header: str, body: bytes) -> tuple[Row, dict[str, Any]] | None:
-    """The row of a message and what else was noted; None when it is none of ours."""
+    """The row of a message and what else was noted; None when it is none of ours.
+
+    Whoever may send a message may write anything into its headers.
+    """
     try:
         kept = json.loads(header)
         more = dict(kept.pop("more"))
-        return Row(body=body, **kept), more
+        row = Row(body=body, **kept)
+        return (row, more) if _is_sound(row) else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def _is_sound(row: Row) -> bool:
+    counts = (row.priority, row.number, row.deliveries, row.handings, row.lapses)
+    times = (row.enqueued_at, row.ready_at, row.lease_until, row.leased_at, row.finished_at)
+    texts = (row.id, row.owner, row.reason, *row.history)
+    return (
+        all(type(count) is int and abs(count) < _COUNTS_END for count in counts)
+        and all(type(time) in (int, float) and abs(time) < TIMES_END for time in times)
+        and all(isinstance(text, str) and readable(text) == text for text in texts)
+        and isinstance(row.history, list)
+        and row.state in _STATES
+        and isinstance(row.woken, bool)
+    )
 
 
 def bare(row: Row) -> Row:
