@@ -115,6 +115,7 @@ MAY_IMPORT |= {
 MAY_KNOW: dict[str, set[str]] = {
     "aiohttp": {"worker/outbound/"},
     "aio_pika": {"worker/queues/rabbit_calls.py", "worker/queues/rabbit_link.py"},
+    "pamqp": {"worker/queues/rabbit_patience.py"},
     "anyio": {"worker/mcp/"},
     "httpx": {"worker/http.py", "worker/outbound/", "worker/model/transport.py", "tools/"},
     "httpx2": {"worker/mcp/streamable.py"},

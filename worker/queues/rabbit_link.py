@@ -20,7 +20,9 @@ from worker.queues.brokeraddress import tls_of
 from worker.queues.ownlink import OwnLink, Refused
 from worker.queues.ownloop import Unanswered, unless_lost
 from worker.queues.rabbit_address import FORM, RabbitAddress
+from worker.queues.rabbit_patience import be_patient
 
+be_patient()
 T = TypeVar("T")
 ANSWER_SECONDS = 5.0  # without an answer so long, the connection is given up
 SENDS_MAX = 128  # messages that wait for their confirmation at a time
