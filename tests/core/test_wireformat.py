@@ -261,6 +261,7 @@ def test_a_reply_to_that_leads_nowhere_is_refused(reply_to):
         (float("inf"), "9999-12-31T23:59:59.999Z"),
         (-1e13, "0001-01-01T00:00:00.000Z"),
         (0.0, "1970-01-01T00:00:00.000Z"),
+        (float("nan"), None),
         (None, None),
     ],
 )

@@ -95,6 +95,18 @@ async def test_a_damaged_history_hides_no_dead_letter(site, history):
     assert site.bugs() == []
 
 
+async def test_a_task_that_begins_later_is_not_waited_for(site):
+    """A row that says `ready` and a time to come: told so, and of no age below zero."""
+    await site.queue.put(Ticket("later", b"hello"))
+    site.damage("update task set ready_at = ready_at + 3600")
+
+    depth = await site.queue.depth()
+    view = await site.desk.look("later")
+
+    assert depth.oldest_ready_seconds == 0.0
+    assert (view.status, view.why.reason) == ("queued", "scheduled")
+
+
 @pytest.mark.parametrize("raw", [b"\xff", b"{}", None])
 async def test_a_damaged_result_keeps_no_letter_from_its_answer(site, raw):
     """The sweep goes on, and whoever looks at the task hears what is wrong with it."""

@@ -144,6 +144,13 @@ def test_what_keeps_workers_from_a_ready_task(receiving, said):
     assert why.text == f"the lease of w1 ran out; ready for 12 s: {said}"
 
 
+def test_a_ready_task_whose_time_has_not_come():
+    """Another program may put a row that begins later: no worker takes it in a moment."""
+    why = why_ready(Place("ready", since=NOW + 60), Receiving(), now=NOW)
+
+    assert (why.reason, why.until) == ("scheduled", NOW + 60)
+
+
 def test_calls_that_wait_for_persons_and_jobs():
     """A person's decision is the reason before a job's report; of many, three are named."""
     job = {"kind": "job", "tool": "report", "call": "c1"}

@@ -5,6 +5,7 @@ Works on decoded JSON values; bytes are the business of `worker/intake.py` (in) 
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -25,9 +26,10 @@ _TASK_FIELDS = frozenset(Task.__dataclass_fields__) | {"version"}
 def rfc3339(at: float | None) -> str | None:
     """Seconds since the epoch as RFC 3339 in UTC with milliseconds.
 
-    A time before the year 1 or after 9999, which only a foreign hand writes, is told as that end.
+    A time before the year 1 or after 9999, which only a foreign hand writes, is told as that end,
+    and one that is not a number as none.
     """
-    if at is None:
+    if at is None or math.isnan(at):
         return None
     moment = datetime.fromtimestamp(min(max(at, _TIMES_BEGIN), TIMES_END - 0.0005), UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -302,6 +304,6 @@ def _budget(value: dict[str, Any]) -> Budget:
         isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens < 10**18
     ):
         raise TaskInvalid(
-            "budget.tokens: must be a whole number of at least 1", field="budget.tokens"
+            "budget.tokens: must be a whole number from 1 to 10^18 - 1", field="budget.tokens"
         )
     return Budget(tokens=tokens, cost=None if cost is None else float(cost))

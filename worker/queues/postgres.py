@@ -200,9 +200,9 @@ class PostgresQueue:
     async def depth(self) -> Depth:
         """See the port: tasks by state."""
         counts = dict.fromkeys(("ready", "delayed", "parked", "leased", "dead"), 0)
-        ages: dict[str, float] = {}
+        ages: dict[str, float | None] = {}
         for state, count, age in await self._link.rows(sql.DEPTH, {"queue": self.name}):
-            counts[state], ages[state] = count, age
+            counts[state], ages[state] = count, None if age is None else max(0.0, age)
         return Depth(
             **counts,
             oldest_ready_seconds=ages.get("ready"),

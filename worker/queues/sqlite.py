@@ -188,8 +188,8 @@ class SqliteQueue:
                 oldest[state] = min(since, oldest.get(state, NEVER))
         return Depth(
             **counts,
-            oldest_ready_seconds=now - oldest["ready"] if "ready" in oldest else None,
-            oldest_leased_seconds=now - oldest["leased"] if "leased" in oldest else None,
+            oldest_ready_seconds=max(0.0, now - oldest["ready"]) if "ready" in oldest else None,
+            oldest_leased_seconds=max(0.0, now - oldest["leased"]) if "leased" in oldest else None,
         )
 
     async def prune(self, *, older_than_seconds: float) -> int:

@@ -10,6 +10,7 @@ from worker.core.wireformat import rfc3339
 from worker.queues.port import Depth, Place
 
 UNCLAIMED_SECONDS = 3.0  # a worker that receives takes a task in a second
+_AHEAD_SECONDS = 2.0  # so far may the clock of a queue be ahead of ours
 _NOTE_CHARACTERS_MAX = 300
 _WAITS_FOR = {"approval": "a person has to allow", "job": "the job has to report for"}
 
@@ -113,6 +114,9 @@ def why_hidden(place: Place, *, owner: str | None) -> Why:
 
 def why_ready(place: Place, receiving: Receiving, *, now: float) -> Why:
     """A task that any worker could take."""
+    if place.since is not None and place.since > now + _AHEAD_SECONDS:
+        when = f"at {rfc3339(place.since)}"  # another program has written that into its row
+        return Why("scheduled", f"it is not to begin before its time, {when}", until=place.since)
     waited = 0.0 if place.since is None else max(0.0, now - place.since)
     before = f"{place.note[:_NOTE_CHARACTERS_MAX]}; " if place.note else ""
     since = f"{before}ready for {waited:.0f} s"
