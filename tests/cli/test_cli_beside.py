@@ -192,16 +192,23 @@ def test_strays_are_one_line_once_the_log_is_closed(capsys, monkeypatch):
     assert capsys.readouterr().err == "loopworker: never retrieved: ValueError: a b\n"
 
 
-def test_every_secret_of_the_settings_is_masked_by_its_value():
+@pytest.mark.parametrize(
+    "account",
+    [
+        {"LOOPWORKER_API_KEY": "plain-word-one"},
+        {"LOOPWORKER_MODEL_URL": "http://me:plain-word-four@127.0.0.1:1/v1"},
+    ],
+)
+def test_every_secret_of_the_settings_is_masked_by_its_value(account):
     """Keys of the stand-ins and passwords within URLs as well, wherever an upstream echoes them."""
     secrets = {
-        "LOOPWORKER_API_KEY": "plain-word-one",
         "LOOPWORKER_HTTP_TOKEN": "plain-word-two",
         "LOOPWORKER_MODEL_FALLBACKS": "spare",
         "LOOPWORKER_FALLBACKS__SPARE__API_KEY": "plain-word-three",
-        "LOOPWORKER_MODEL_URL": "http://me:plain-word-four@127.0.0.1:1/v1",
+        "LOOPWORKER_FALLBACKS__SPARE__URL": "http://127.0.0.1:2/v1",
         "LOOPWORKER_QUEUE_URL": "redis://:plain-word-five@127.0.0.1:1/0",
         "LOOPWORKER_STORE_URL": "redis://:plain-word-six@127.0.0.1:1/0",
+        **account,
     }
     seen = build_observability(load(secrets).settings, worker_id="t", stream=io.StringIO())
     seen.logs.close()

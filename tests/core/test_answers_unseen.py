@@ -17,6 +17,7 @@ MEASURED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "of_honest", "of_invented"), MEASURED)
 def test_the_rates_on_new_books_do_not_worsen(name, of_honest, of_invented, capsys):
     """No more is judged wrongly than when the book was last run (decision 0023)."""

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ def check_sendable(reply: Reply) -> None:
         assert entry["id"] == call.id
 
 
+@pytest.mark.slow
 @given(BODIES)
 @settings(max_examples=400)
 def test_any_body_gives_a_reply_or_the_one_error(raw):
@@ -132,6 +134,7 @@ def test_any_bytes_decode_or_raise_value_error(data):
         pass
 
 
+@pytest.mark.slow
 @given(st.lists(BODIES | CHOICES.map(lambda choice: {"choices": [choice]}), max_size=4))
 @settings(max_examples=300)
 def test_any_chunks_give_a_reply_or_the_one_error(chunks):
@@ -168,6 +171,7 @@ CALLS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(
     WORDS | st.none(),
     CALLS,

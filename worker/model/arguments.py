@@ -120,7 +120,9 @@ def _climb(text: str) -> tuple[Any, str]:
         except RecursionError:
             raise BadArguments("the arguments are nested too deeply") from None
         except ValueError as error:
-            value, how = _repaired(text, error), "repaired"
+            value, how = _said_again(text), "unwrapped"  # the last of them was not cut off
+            if value is None:
+                value, how = _repaired(text, error), "repaired"
         if not isinstance(value, str):
             break
         text = value.strip()
@@ -198,6 +200,14 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, float) and abs(value) != float("inf"):
         return value
     raise ValueError("not a JSON value")
+
+
+def _said_again(text: str) -> Any:
+    """The object that the text holds several times, and nothing else; else None."""
+    try:
+        return _same_object_repeated(text)
+    except (ValueError, NotStrict, RecursionError):
+        return None
 
 
 def _same_object_repeated(text: str) -> Any:
