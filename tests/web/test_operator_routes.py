@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 import pytest
 
 from worker.core.task import Result
+from worker.queues.port import Ticket
 
 
 async def test_guards_are_shown_and_forced(house, client):
@@ -77,6 +79,19 @@ async def test_dead_letter_is_listed_and_redriven(house, client):
     assert redriven.status_code == 202
     assert (view["status"], view["result"]) == ("queued", None)
     assert (await client.post("/v1/dead/a%2Fb/redrive")).status_code == 404
+
+
+@pytest.mark.parametrize("task_id", ["a\nb", "\n", "a/\u2028\r\n"])
+async def test_an_id_with_line_breaks_has_an_address(house, client, task_id):
+    """Another program may put such a task: it can be looked at, redriven and cancelled."""
+    await house.queue.put(Ticket(task_id, b"x"))
+    await house.queue.dead_letter(await house.claim(), reason="test")
+    address = quote(task_id, safe="")
+    redriven = await client.post(f"/v1/dead/{address}/redrive")
+    view = (await client.get(f"/v1/tasks/{address}")).json()
+    cancelled = await client.delete(f"/v1/tasks/{address}")
+
+    assert (redriven.status_code, view["id"], cancelled.status_code) == (202, task_id, 200)
 
 
 async def test_recent_runs_are_listed(house, client):

@@ -82,14 +82,14 @@ def routes_of(parts: ApiParts) -> list[Route]:
     return [
         Route("/v1/tasks", api.submit, methods=["POST"]),
         *WaitingRoutes(parts.desk.waiting).routes(),
-        Below("/v1/tasks/{task_id:path}/approvals", api.approvals, methods=["GET"]),
-        Below("/v1/tasks/{task_id:path}/events", api.watch, methods=["GET"]),
-        Route("/v1/tasks/{task_id:path}", api.look, methods=["GET"]),
-        Route("/v1/tasks/{task_id:path}", api.cancel, methods=["DELETE"]),
+        Below("/v1/tasks/{task_id:name}/approvals", api.approvals, methods=["GET"]),
+        Below("/v1/tasks/{task_id:name}/events", api.watch, methods=["GET"]),
+        Route("/v1/tasks/{task_id:name}", api.look, methods=["GET"]),
+        Route("/v1/tasks/{task_id:name}", api.cancel, methods=["DELETE"]),
         Route("/v1/guards", api.guards, methods=["GET"]),
-        Route("/v1/guards/{name:path}/{action}", api.force, methods=["POST"]),
+        Route("/v1/guards/{name:name}/{action}", api.force, methods=["POST"]),
         Route("/v1/dead", api.dead, methods=["GET"]),
-        Below("/v1/dead/{task_id:path}/redrive", api.redrive, methods=["POST"]),
+        Below("/v1/dead/{task_id:name}/redrive", api.redrive, methods=["POST"]),
         Route("/v1/runs", api.runs, methods=["GET"]),
     ]
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Match, Route
 from starlette.types import Scope
+
+
+class _Name(PathConvertor):
+    """An id or a name: any text, for other programs put tasks whose ids have line breaks, too."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("name", _Name())
 
 
 class Below(Route):

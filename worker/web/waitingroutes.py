@@ -32,8 +32,8 @@ class WaitingRoutes:
         """What to add to the application, before the routes of tasks."""
         return [
             Route("/v1/approvals", self.approvals, methods=["GET"]),
-            Below("/v1/tasks/{task_id:path}/approvals", self.decide, methods=["POST"]),
-            Route("/v1/jobs/{handle:path}", self.report, methods=["POST"]),
+            Below("/v1/tasks/{task_id:name}/approvals", self.decide, methods=["POST"]),
+            Route("/v1/jobs/{handle:name}", self.report, methods=["POST"]),
         ]
 
     async def approvals(self, request: Request) -> Response:
