@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import subprocess
+import sys
 
+DYING = """
+import asyncio, json, os, sys
 from worker.core.sharding import Sharding
 from worker.queues import open_queue
 
+async def claim(url, shards):
+    queue = open_queue(url, **({"sharding": Sharding(**shards)} if shards else {}))
+    leases = await queue.claim(owner="w", lease_seconds=600, wait_seconds=0, limit=100)
+    print(json.dumps(sorted(lease.id for lease in leases)), flush=True)
+    os._exit(1)
 
-def claim(url, **options):
-    """Claim what there is, as a worker that dies."""
+asyncio.run(claim(sys.argv[1], json.loads(sys.argv[2])))
+"""
 
-    async def run():
-        queue = open_queue(url, **options)
-        leases = await queue.claim(owner="w", lease_seconds=600, wait_seconds=0, limit=100)
-        return sorted(lease.id for lease in leases)
 
-    return asyncio.run(run())
+def claim(url, **shards):
+    """Claim what there is, as a worker that dies: in a process of its own."""
+    command = [sys.executable, "-c", DYING, url, json.dumps(shards)]
+    died = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return json.loads(died.stdout)
 
 
 def submit(cli, count):
@@ -35,7 +43,7 @@ def test_tasks_go_into_shards_and_are_found_there(cli, tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path / 'cli.db'}"
     first = claim(url)
     assert 0 < len(first) < 12
-    rest = claim(url, sharding=Sharding(4))
+    rest = claim(url, count=4)
     assert sorted(first + rest) == sorted(f"t{n}" for n in range(12))
 
 
@@ -44,7 +52,7 @@ def test_doctor_tells_of_shards_that_nobody_reads(cli, tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPWORKER_QUEUE_SHARDS", "4")
     submit(cli, 12)
     assert "odd   shards" not in cli("doctor", "--no-probe").out
-    claim(f"sqlite:///{tmp_path / 'cli.db'}", sharding=Sharding(4, only=(0, 1, 2)))
+    claim(f"sqlite:///{tmp_path / 'cli.db'}", count=4, only=(0, 1, 2))
 
     lines = cli("doctor", "--no-probe").out.splitlines()
     (line,) = [each for each in lines if each.split()[:2] == ["odd", "shards"]]
