@@ -207,6 +207,14 @@ def test_a_great_many_figures_are_judged_in_bounded_time():
     assert set(invented(answer, told)) == {"99999元"}
 
 
+def test_beyond_a_thousand_figures_none_is_judged():
+    """Whatever they are: an answer that is nothing but figures costs the others no seconds."""
+    told = " ".join(f"{n}元" for n in range(5000, 6500))
+
+    assert len(invented(told, told)) == 500
+    assert invented(told[: told.index("6000元")], told) == ()
+
+
 def test_what_is_asked_for_is_not_counted_by_the_question():
     """ "How many seats" names seats, and does not tell that there are two."""
     answer = "2 seats are left"

@@ -30,6 +30,7 @@ INVENTED_VALUE = Symptom(
 _GATED = {Source.STUB, Source.SKIPPED, Source.STALE, Source.UNKNOWN}
 _TELLING = {Source.LIVE, Source.ALTERNATIVE, Source.STALE, Source.ERROR}
 _CHARACTERS_MAX = 200_000
+_FIGURES_MAX = 1000  # of an answer
 _SENTENCE = re.compile(
     r"[^。!?;\uff01\uff1f\uff1b\n]*?(?:[。!?;\uff01\uff1f\uff1b\n]+|[.](?=\s|$)\s*|$)"
 )
@@ -80,10 +81,13 @@ def check(
     be quoted but are no amount, no percentage and nothing to reckon with; `counts` are admissible
     where the answer counts something with them.
     `question` tells which relative days (明天) were asked for, `now` what they are.
+    Beyond a thousand figures none is judged, and each counts as invented: judging them would keep
+    the event loop from everybody else.
     """
     asked = figures(answer)
     if not asked:
         return GateVerdict()
+    asked, beyond = asked[:_FIGURES_MAX], asked[_FIGURES_MAX:]
     calendar = Calendar(question)
     if now is not None:
         calendar.today = now.date()
@@ -95,7 +99,7 @@ def check(
     for text in notes:
         known.take(text, is_note=True)
     known.settle([*texts, *notes], answer, asked)
-    found = Judge(answer, asked, known, set(counts)).invented()
+    found = [*Judge(answer, asked, known, set(counts)).invented(), *beyond]
     return GateVerdict(tuple(figure.text for figure in found), tuple(found))
 
 
