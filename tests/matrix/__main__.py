@@ -14,13 +14,13 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.matrix import papers
 from tests.matrix.engines import ENGINES, Setup
 from tests.matrix.faults import FAULTS, Fault
 from tests.matrix.table import Cell, page, shown
 from tests.matrix.world import world
 
 CELL_SECONDS_MAX = 150.0
-PAGE = Path(__file__).with_name("RESULTS.md")
 
 
 async def cell(fault: Fault, setup: Setup) -> Cell:
@@ -70,7 +70,7 @@ def main() -> int:
     text = page(columns, faults)
     print(f"\n{text}")
     if not options.no_write and not options.only and set(engines) == set(ENGINES):
-        PAGE.write_text(text, encoding="utf-8")
+        papers.write(text)
     return 0 if all(each.is_sound for cells in columns.values() for each in cells) else 1
 
 
