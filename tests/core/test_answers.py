@@ -30,6 +30,7 @@ def _weighed(name, seed):
     return honest[:HAND_AND_TEMPLATE], invented[:HAND_AND_TEMPLATE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), BOOKS)
 def test_at_most_one_in_a_hundred_is_judged_wrongly(name, seed, capsys):
     """Of 200 honest answers at most 2 are altered, of 200 inventions at most 2 pass."""
@@ -46,6 +47,7 @@ def test_at_most_one_in_a_hundred_is_judged_wrongly(name, seed, capsys):
     assert len(passed) <= 2, passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), BOOKS)
 def test_what_is_invented_does_not_go_out(name, seed):
     """Replaced or with its sentences removed: the invented value itself is gone."""

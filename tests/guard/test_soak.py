@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,6 +145,7 @@ def check_causes(signals: list[BreakerChanged | BreakerCounted]) -> None:
             assert before.result in ("success", "failure", "slow")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     calls=st.lists(plans, min_size=20, max_size=80),

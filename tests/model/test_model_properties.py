@@ -26,6 +26,9 @@ from worker.model.sse import SseParser
 from worker.model.textcalls import find_calls
 from worker.model.wire import request_body
 
+# Hundreds of replies each: together a tenth of the unit part.
+pytestmark = pytest.mark.slow
+
 NASTY = st.text(max_size=12) | st.sampled_from(
     [
         "",
@@ -89,7 +92,6 @@ def check_sendable(reply: Reply) -> None:
         assert entry["id"] == call.id
 
 
-@pytest.mark.slow
 @given(BODIES)
 @settings(max_examples=400)
 def test_any_body_gives_a_reply_or_the_one_error(raw):
@@ -134,7 +136,6 @@ def test_any_bytes_decode_or_raise_value_error(data):
         pass
 
 
-@pytest.mark.slow
 @given(st.lists(BODIES | CHOICES.map(lambda choice: {"choices": [choice]}), max_size=4))
 @settings(max_examples=300)
 def test_any_chunks_give_a_reply_or_the_one_error(chunks):
@@ -171,7 +172,6 @@ CALLS = st.lists(
 )
 
 
-@pytest.mark.slow
 @given(
     WORDS | st.none(),
     CALLS,
