@@ -7,8 +7,7 @@ turn in which its result does (python/cpython#86296), and whoever cancelled wait
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -41,19 +40,6 @@ async def happened(event: asyncio.Event, *, within: float | None) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-@contextmanager
-def heeding_cancels() -> Iterator[None]:
-    """Around calls of a library that waits with `asyncio.wait_for`: raises the cancel it swallowed."""
-    task = asyncio.current_task()
-    asked = task.cancelling() if task else 0
-    try:
-        yield
-    finally:
-        # A CancelledError that is under way is replaced by one like it.
-        if task and task.cancelling() > asked:
-            raise asyncio.CancelledError
 
 
 async def end_all(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -20,7 +20,6 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from worker.awaiting import heeding_cancels
 from worker.core.errors import ConfigError, WorkerError
 from worker.redisbatch import Batches
 from worker.redisfit import CHECK, forbidden, frail, misused, unfit
@@ -295,7 +294,8 @@ class RedisLink:
 
     def _open(self, *, waits: bool = False) -> redis.asyncio.Redis:
         kind = _evented(self.settings.options)
-        # Silence is timed where the calls are made; the driver's way costs a timer for each answer.
+        # Silence is timed where the calls are made. The driver would do it with a timer for each
+        # answer, and with `asyncio.wait_for` for what it sends, which loses cancels (awaiting.py).
         options = {**_quiet(self.settings), "retry": Retry(NoBackoff(), 0), "socket_timeout": None}
         if waits:  # as many as wait, so that no command stands behind them
             pool = redis.asyncio.ConnectionPool(
@@ -339,9 +339,8 @@ class RedisLink:
     async def _reached(self, *, waits: bool = False) -> AsyncIterator[Any]:
         # Connecting, asking for the settings, sending the script: each within its time, all too.
         try:
-            with heeding_cancels():
-                async with asyncio.timeout(3 * self.settings.answer_seconds):
-                    yield await self._connected(waits=waits)
+            async with asyncio.timeout(3 * self.settings.answer_seconds):
+                yield await self._connected(waits=waits)
         except (redis.RedisError, OSError, TimeoutError) as error:
             self._looked_at = None  # it may come back with other settings
             if not isinstance(error, redis.exceptions.ResponseError):

@@ -7,10 +7,8 @@ import asyncio
 import pytest
 
 import worker.awaiting
-from worker.awaiting import end_all, happened, heeding_cancels
+from worker.awaiting import end_all, happened
 from worker.consuming.beating import run_beside
-
-pytestmark = pytest.mark.asyncio
 
 
 @pytest.fixture(autouse=True)
@@ -34,62 +32,6 @@ async def begun(work) -> asyncio.Task:
     task = asyncio.create_task(work)
     await asyncio.sleep(0)
     return task
-
-
-async def test_a_swallowed_cancel_is_raised_behind_the_library():
-    """Whoever cancelled sees it happen."""
-
-    async def caller():
-        with heeding_cancels():
-            return await deaf()
-
-    task = await begun(caller())
-    task.cancel()
-
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-async def test_what_the_library_made_of_a_cancel_does_not_hide_it():
-    """An error that came out instead says less than the cancel."""
-
-    async def caller():
-        with heeding_cancels():
-            await deaf()
-            raise ConnectionError("the reply was cut short")
-
-    task = await begun(caller())
-    task.cancel()
-
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-async def test_without_a_cancel_nothing_is_raised():
-    """Results and errors come out as they are, also when an earlier cancel was lived through."""
-
-    async def caller():
-        await deaf()
-        with heeding_cancels():
-            return "done"
-
-    task = await begun(caller())
-    task.cancel()
-    assert await task == "done"
-
-    with pytest.raises(ConnectionError), heeding_cancels():
-        raise ConnectionError
-
-
-async def test_a_time_limit_within_is_no_cancel():
-    """It cancels its own task, and takes that back."""
-    with pytest.raises(TimeoutError), heeding_cancels():
-        async with asyncio.timeout(0):
-            await asyncio.Event().wait()
-
-    with heeding_cancels(), pytest.raises(TimeoutError):
-        async with asyncio.timeout(0):
-            await asyncio.Event().wait()
 
 
 async def test_an_event_is_waited_for_within_its_time():

@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "redisfit": set(),
     "redisbatch": set(),
     "redistalk": {"core"},
-    "redislink": {"awaiting", "core", "redisbatch", "redisfit", "redistalk"},
+    "redislink": {"core", "redisbatch", "redisfit", "redistalk"},
     "sqliteopen": {"core"},
     "sqliteschema": {"core"},
     "sqlitejobs": {"awaiting"},
