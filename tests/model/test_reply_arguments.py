@@ -164,6 +164,8 @@ def test_raw_newlines_are_rewritten():
     [
         ('{"a":1,"b":2}', ReplyKind.CALLS),  # C11
         ('"{\\"a\\":1,\\"b\\":2}"', ReplyKind.CALLS),
+        ('{"a":1,"b":2}{"a":1,"b":2}', ReplyKind.CALLS),  # whole, and said again
+        ('{"a":1,"b":2}{"a":1,"b', ReplyKind.LENGTH),
         ('{"a":1,"b":2', ReplyKind.LENGTH),  # C10
         ('{"a":1,"b":2,}', ReplyKind.LENGTH),
         ("{'a': 1, 'b': 2}", ReplyKind.LENGTH),

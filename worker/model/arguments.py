@@ -120,9 +120,7 @@ def _climb(text: str) -> tuple[Any, str]:
         except RecursionError:
             raise BadArguments("the arguments are nested too deeply") from None
         except ValueError as error:
-            value, how = _said_again(text), "unwrapped"  # the last of them was not cut off
-            if value is None:
-                value, how = _repaired(text, error), "repaired"
+            value, how = _repaired(text, error)
         if not isinstance(value, str):
             break
         text = value.strip()
@@ -130,12 +128,12 @@ def _climb(text: str) -> tuple[Any, str]:
     return ({} if value is None else value), how
 
 
-def _repaired(text: str, error: ValueError) -> Any:
+def _repaired(text: str, error: ValueError) -> tuple[Any, str]:
     """Try every lossless repair; raise BadArguments with the first complaint when none fits."""
     text = without_control_tokens(unfenced(without_control_tokens(text)))
-    for rung in _RUNGS:
+    for rung, how in _RUNGS:
         try:
-            return rung(text)
+            return rung(text), how
         except NotStrict as refusal:
             raise BadArguments(str(refusal)) from None
         except (ValueError, SyntaxError, MemoryError, RecursionError, Warning):
@@ -202,14 +200,6 @@ def _as_json(value: Any) -> Any:
     raise ValueError("not a JSON value")
 
 
-def _said_again(text: str) -> Any:
-    """The object that the text holds several times, and nothing else; else None."""
-    try:
-        return _same_object_repeated(text)
-    except (ValueError, NotStrict, RecursionError):
-        return None
-
-
 def _same_object_repeated(text: str) -> Any:
     first, end = read_first(text)
     if not isinstance(first, dict):
@@ -221,9 +211,9 @@ def _same_object_repeated(text: str) -> Any:
     return first
 
 
-_RUNGS: tuple[Callable[[str], Any], ...] = (
-    read_strictly,
-    _without_trailing_commas,
-    _python_literal,
-    _same_object_repeated,
+_RUNGS: tuple[tuple[Callable[[str], Any], str], ...] = (
+    (read_strictly, "repaired"),
+    (_without_trailing_commas, "repaired"),
+    (_python_literal, "repaired"),
+    (_same_object_repeated, "unwrapped"),  # the last of them was not cut off
 )
